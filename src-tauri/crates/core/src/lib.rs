@@ -1,0 +1,1 @@
+//! The rules, pure: no disk, clock, processes or randomness.

@@ -1,0 +1,1 @@
+//! One actor per thread, the driver of effects, the event hub and the API list.

@@ -1,0 +1,1 @@
+//! Agents as processes: one trait, one folder per adapter.

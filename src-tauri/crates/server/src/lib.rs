@@ -1,0 +1,1 @@
+//! The loopback server, MCP and the command line; bin `changeover`.

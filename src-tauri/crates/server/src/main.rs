@@ -1,0 +1,2 @@
+//! The command line without a window.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The transcript on disk: SQLite, one writer, a pool of readers, migrations.

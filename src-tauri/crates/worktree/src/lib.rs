@@ -1,0 +1,1 @@
+//! Git: what a folder is and which repositories a project holds.

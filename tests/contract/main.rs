@@ -1,0 +1,1 @@
+//! Every adapter against the same scenarios.

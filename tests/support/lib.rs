@@ -1,0 +1,1 @@
+//! Fakes and harnesses that tests share.
