@@ -68,9 +68,18 @@ pub(super) fn anthropic(body: &Value) -> Asked {
     let tools = blocks(&body["tools"]);
     asked.tools = tools
         .iter()
-        .filter_map(|tool| Some((tool["name"].as_str()?.to_owned(), tool["input_schema"].clone())))
+        .filter_map(|tool| {
+            Some((
+                tool["name"].as_str()?.to_owned(),
+                tool["input_schema"].clone(),
+            ))
+        })
         .collect();
-    'messages: for message in blocks(&body["messages"]).into_iter().rev().filter(|message| message["role"] == "user") {
+    'messages: for message in blocks(&body["messages"])
+        .into_iter()
+        .rev()
+        .filter(|message| message["role"] == "user")
+    {
         for block in blocks(&message["content"]).into_iter().rev() {
             if block["type"] == "tool_result" {
                 asked.results += 1;
@@ -90,12 +99,16 @@ pub(super) fn responses(body: &Value) -> Asked {
         let name = tool["name"].as_str().unwrap_or_default();
         match tool["type"].as_str() {
             Some("function" | "custom") => {
-                asked.tools.insert(name.to_owned(), tool["parameters"].clone());
+                asked
+                    .tools
+                    .insert(name.to_owned(), tool["parameters"].clone());
             }
             Some("namespace") => {
                 for inner in blocks(&tool["tools"]) {
                     let inner_name = inner["name"].as_str().unwrap_or_default();
-                    asked.tools.insert(format!("{name}::{inner_name}"), inner["parameters"].clone());
+                    asked
+                        .tools
+                        .insert(format!("{name}::{inner_name}"), inner["parameters"].clone());
                 }
             }
             Some("local_shell") => {
@@ -105,10 +118,16 @@ pub(super) fn responses(body: &Value) -> Asked {
         }
     }
     for item in blocks(&body["input"]).into_iter().rev() {
-        if item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output")) {
+        if item["type"]
+            .as_str()
+            .is_some_and(|kind| kind.ends_with("_call_output"))
+        {
             asked.results += 1;
         } else if item["role"] == "user"
-            && let Some(text) = blocks(&item["content"]).into_iter().rev().find_map(own_text)
+            && let Some(text) = blocks(&item["content"])
+                .into_iter()
+                .rev()
+                .find_map(own_text)
         {
             asked.text = new_message(text);
             break;
@@ -135,7 +154,10 @@ mod tests {
             {"role": "system", "content": "x"},
         ]});
         let asked = anthropic(&body);
-        assert_eq!((asked.text.as_str(), asked.results, asked.tools.len()), ("new", 1, 1));
+        assert_eq!(
+            (asked.text.as_str(), asked.results, asked.tools.len()),
+            ("new", 1, 1)
+        );
     }
 
     #[test]
