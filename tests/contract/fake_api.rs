@@ -4,27 +4,8 @@ use changeover_tests::agents::{AgentHome, FAKE_KEY};
 use changeover_tests::cli::Cli;
 use changeover_tests::fake_api::{Failure, FakeApi, Kind, Rule, Wire, nonce_table};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-fn uuid() -> String {
-    Uuid::new_v4().to_string()
-}
-
-/// A thread of Codex in the home's folder, that runs whatever the model asks for.
-async fn codex_thread(cli: &mut Cli, home: &AgentHome) -> String {
-    let params =
-        json!({"cwd": home.work(), "approvalPolicy": "never", "sandbox": "danger-full-access"});
-    let started = cli.call("thread/start", params).await.expect("a thread");
-    started["thread"]["id"].as_str().expect("an id").to_owned()
-}
-
-async fn codex_turn(cli: &mut Cli, thread: &str, text: &str) -> Value {
-    let input = json!([{"type": "text", "text": text}]);
-    cli.call("turn/start", json!({"threadId": thread, "input": input}))
-        .await
-        .expect("a turn");
-    cli.turn_completed().await
-}
+use crate::drive::{codex_thread, codex_turn, uuid};
 
 /// The texts of the items of one type that Codex finished.
 fn codex_items(cli: &Cli, kind: &str) -> Vec<Value> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::request::blocks;
+use super::request::{blocks, is_context};
 
 /// The two ways a CLI speaks to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,6 +127,16 @@ impl Recorded {
             .filter(|(of, _)| of == role)
             .map(|(_, text)| text)
             .collect()
+    }
+
+    /// What was said: [`Recorded::messages`] without the system's and developer's, and without the context that the CLI adds by itself.
+    /// Its notes about an interrupt stay, since they are part of the history.
+    pub fn conversation(&self) -> Vec<(String, String)> {
+        let mut said = self.messages();
+        said.retain(|(role, text)| {
+            !matches!(role.as_str(), "system" | "developer") && !is_context(text)
+        });
+        said
     }
 
     /// How often `needle` stands in any string of the body.

@@ -21,22 +21,31 @@ pub(super) struct Asked {
     pub(super) tools: Tools,
 }
 
-/// Text blocks that a CLI adds to a user message by itself.
-const ADDED: [&str; 8] = [
+/// Text blocks with which a CLI tells the model where it is.
+const CONTEXT: [&str; 6] = [
     "<system-reminder",
     "<environment_context",
     "<user_instructions",
     "<permissions",
     "<skills",
-    "<turn_aborted",
-    "[Request interrupted",
     "# AGENTS.md",
 ];
+
+/// The CLIs' notes that a turn was interrupted; they stand in the history as if the user had said them.
+const INTERRUPTED: [&str; 2] = ["<turn_aborted", "[Request interrupted"];
+
+/// Whether a text block is context that a CLI added by itself.
+pub(super) fn is_context(text: &str) -> bool {
+    CONTEXT
+        .iter()
+        .any(|start| text.trim_start().starts_with(start))
+}
 
 fn own_text(block: &Value) -> Option<&str> {
     let text = block.as_str().or_else(|| block["text"].as_str())?;
     let start = text.trim_start();
-    (!start.is_empty() && !ADDED.iter().any(|added| start.starts_with(added))).then_some(text)
+    let note = INTERRUPTED.iter().any(|note| start.starts_with(note));
+    (!start.is_empty() && !note && !is_context(text)).then_some(text)
 }
 
 /// The blocks of a content field: a bare string is one block.

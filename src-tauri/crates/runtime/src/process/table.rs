@@ -115,25 +115,29 @@ mod portable {
 
     /// The system's table through `sysinfo`.
     pub struct Table {
-        system: System,
+        /// `None`: this system shows no process table; logged, and nothing but the child itself can be ended.
+        system: Option<System>,
     }
 
     impl Table {
         pub fn new() -> Self {
-            Self { system: System::new() }
+            let system = System::new().inspect_err(|error| tracing::warn!(%error, "no process table"));
+            Self { system: system.ok() }
         }
 
         fn refresh(&mut self, which: ProcessesToUpdate<'_>) {
             let kind = ProcessRefreshKind::nothing().with_environ(UpdateKind::OnlyIfNotSet).without_tasks();
-            self.system.refresh_processes_specifics(which, true, kind);
+            if let Some(system) = &mut self.system {
+                system.refresh_processes_specifics(which, true, kind);
+            }
         }
 
         /// All living processes.
         pub fn rows(&mut self) -> Vec<Row> {
             self.refresh(ProcessesToUpdate::All);
             self.system
-                .processes()
-                .values()
+                .iter()
+                .flat_map(|system| system.processes().values())
                 .filter(|p| !matches!(p.status(), ProcessStatus::Zombie | ProcessStatus::Dead))
                 .map(|p| Row {
                     id: Identity { pid: p.pid().as_u32(), started: p.start_time() },
@@ -146,12 +150,13 @@ mod portable {
         /// The start time of a living process.
         pub fn identity(&mut self, pid: u32) -> Option<Identity> {
             self.refresh(ProcessesToUpdate::Some(&[Pid::from_u32(pid)]));
-            self.system.process(Pid::from_u32(pid)).map(|p| Identity { pid, started: p.start_time() })
+            self.system.as_ref()?.process(Pid::from_u32(pid)).map(|p| Identity { pid, started: p.start_time() })
         }
 
         /// The value of a variable in the environment that the process was started with.
         pub fn variable(&self, id: Identity, name: &str) -> Option<String> {
-            let process = self.system.process(Pid::from_u32(id.pid)).filter(|p| p.start_time() == id.started)?;
+            let process =
+                self.system.as_ref()?.process(Pid::from_u32(id.pid)).filter(|p| p.start_time() == id.started)?;
             process.environ().iter().find_map(|entry| {
                 let (key, value) = entry.to_str()?.split_once('=')?;
                 (key == name).then(|| value.to_owned())
@@ -165,7 +170,7 @@ mod portable {
         if table.identity(id.pid) != Some(id) {
             return;
         }
-        if let Some(process) = table.system.process(Pid::from_u32(id.pid)) {
+        if let Some(process) = table.system.as_ref().and_then(|system| system.process(Pid::from_u32(id.pid))) {
             match force {
                 Force::Ask => {
                     // `None`: no such signal on this system (Windows); its deadline ends it.
