@@ -1,6 +1,6 @@
 //! Frames of one thread into runtime events. Pure: no clock, no pipe.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use changeover_core::{
     event::{Ended, RuntimeEvent},
@@ -68,8 +68,9 @@ pub(super) struct Normalizer {
     total: u64,
     /// Text and reasoning begun by the current request and not finished.
     open: Vec<String>,
-    commands: HashSet<String>,
-    /// Commands that were running when we interrupted.
+    /// Running commands and their lines.
+    commands: BTreeMap<String, String>,
+    /// Commands that were ended by an interrupt.
     cut: HashSet<String>,
     files: HashMap<String, Vec<FileDelta>>,
     asked: HashMap<String, Asked>,
@@ -120,7 +121,20 @@ impl Normalizer {
 
     /// We ask the CLI to stop: commands that run now end because of it.
     pub fn interrupting(&mut self) {
-        self.cut.extend(self.commands.iter().cloned());
+        self.cut.extend(self.commands.keys().cloned());
+    }
+
+    /// Codex does not always tell of a command's end when it ends it with its turn.
+    fn cut(&mut self, out: &mut Vec<RuntimeEvent>) {
+        self.interrupting();
+        let events = self.commands.iter().map(|(item, command)| RuntimeEvent::Command {
+            item: item.clone(),
+            command: command.clone(),
+            status: WorkStatus::Interrupted,
+            exit_code: None,
+            output: None,
+        });
+        out.extend(events);
     }
 
     /// Where the outstanding prompt's turn stands.
@@ -258,7 +272,10 @@ impl Normalizer {
                 out.push(RuntimeEvent::Anchor { anchor: turn.id });
                 Ended::Completed
             }
-            "interrupted" => Ended::Interrupted,
+            "interrupted" => {
+                self.cut(out);
+                Ended::Interrupted
+            }
             "failed" => Ended::Failed(failure::of_turn(turn.error.as_ref(), &self.limits)),
             other => Ended::Failed(Failure::new(
                 FailureKind::Protocol,
@@ -346,17 +363,18 @@ impl Normalizer {
             Item::Message(_) | Item::PlanText(_) | Item::Reasoning(_) => {}
             Item::Command(command) => {
                 let mut status = status(&command.status, done);
+                let line = shell::unwrapped(&command.command);
                 if done {
                     self.commands.remove(&command.id);
                     if self.cut.remove(&command.id) && status == WorkStatus::Failed {
                         status = WorkStatus::Interrupted;
                     }
                 } else {
-                    self.commands.insert(command.id.clone());
+                    self.commands.insert(command.id.clone(), line.clone());
                 }
                 out.push(RuntimeEvent::Command {
                     item: command.id,
-                    command: shell::unwrapped(&command.command),
+                    command: line,
                     status,
                     exit_code: command.exit_code,
                     output: command.aggregated_output,

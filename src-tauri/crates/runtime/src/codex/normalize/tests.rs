@@ -167,7 +167,8 @@ fn a_command_reports_after_its_turn_and_one_that_we_cut_says_so() {
     played.started(command("inProgress", Value::Null, Value::Null));
     played.normalizer.interrupting();
     let end = played.ended("interrupted", Value::Null);
-    assert_eq!((end.events, end.act), (vec![RuntimeEvent::Ended(Ended::Interrupted)], Some(Act::EndCommands)));
+    let cut = running(WorkStatus::Interrupted, None, None);
+    assert_eq!((end.events, end.act), (vec![cut, RuntimeEvent::Ended(Ended::Interrupted)], Some(Act::EndCommands)));
     let cut = played.completed(command("failed", json!(137), Value::Null));
     assert_eq!(cut, [running(WorkStatus::Interrupted, Some(137), None)]);
 }
