@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     handoff::{
-        items::{ITEM_OVERHEAD, Item, ItemPlace, ItemSize, ItemSizes as _, items_of, rendered_bytes},
+        items::{ITEM_OVERHEAD, ItemPlace, ItemSize, ItemSizes as _, items_of, sizes_of},
         plain::{PlainSizes, Row},
         select::{Selection, SummarySizes, select},
     },
@@ -19,36 +19,23 @@ fn selected(messages: &[Message], scope: &Scope, budget: u64, summary: Option<&S
     select(&mut PlainSizes::new(messages, scope), budget, summary).unwrap()
 }
 
+/// An item as the naive rule sees it, and whether its message is pinned.
+type Known = (ItemSize, bool);
+
+fn known(messages: &[Message], scope: &Scope) -> Vec<Known> {
+    let offered = messages.iter().filter(|m| scope.holds(m) && !m.excluded);
+    offered.flat_map(|m| sizes_of(m).into_iter().map(|item| (item, m.pinned))).collect()
+}
+
 /// B3 word for word: an order of all items, then each in turn if it fits.
-fn naive(
-    messages: &[Message],
-    scope: &Scope,
-    budget: u64,
-    summary: Option<&SummarySizes>,
-) -> (Vec<ItemPlace>, u64, Option<usize>) {
-    let all: Vec<(Item, bool)> = messages
-        .iter()
-        .filter(|m| scope.holds(m) && !m.excluded)
-        .flat_map(|m| items_of(m).into_iter().map(|item| (item, m.pinned)))
-        .collect();
+fn naive(all: &[Known], budget: u64, summary: Option<&SummarySizes>) -> (Vec<ItemPlace>, u64, Option<usize>) {
     let last_of = |kind| all.iter().rev().find(|(item, _)| item.kind == kind);
-    let mut order: Vec<&Item> = Vec::new();
-    fn add<'a>(order: &mut Vec<&'a Item>, item: Option<&'a (Item, bool)>) {
-        if let Some((item, _)) = item
-            && !order.iter().any(|known| known.place == item.place)
-        {
-            order.push(item);
-        }
-    }
-    for pinned in all.iter().rev().filter(|(item, pinned)| *pinned && item.kind != ItemKind::Command) {
-        add(&mut order, Some(pinned));
-    }
-    add(&mut order, last_of(ItemKind::User));
-    add(&mut order, last_of(ItemKind::Assistant));
-    add(&mut order, all.iter().find(|(item, _)| item.kind == ItemKind::User));
-    for item in all.iter().rev() {
-        add(&mut order, Some(item));
-    }
+    let mut order = Vec::new();
+    order.extend(all.iter().rev().filter(|(item, pinned)| *pinned && item.kind != ItemKind::Command));
+    order.extend(last_of(ItemKind::User));
+    order.extend(last_of(ItemKind::Assistant));
+    order.extend(all.iter().find(|(item, _)| item.kind == ItemKind::User));
+    order.extend(all.iter().rev());
     let mut used = 0;
     let mut form = None;
     for (n, bytes) in summary.iter().flat_map(|s| &s.forms).enumerate() {
@@ -58,9 +45,12 @@ fn naive(
             break;
         }
     }
-    let mut picked = BTreeSet::new();
-    for item in order {
-        let size = rendered_bytes(&item.body) + 64;
+    let (mut seen, mut picked) = (BTreeSet::new(), BTreeSet::new());
+    for (item, _) in order {
+        if !seen.insert(item.place) {
+            continue;
+        }
+        let size = item.bytes + 64;
         if used + size > budget {
             continue;
         }
@@ -91,7 +81,7 @@ proptest! {
         summary in summaries(),
     ) {
         let selection = selected(&messages, &scope, budget, summary.as_ref());
-        let (picked, used, form) = naive(&messages, &scope, budget, summary.as_ref());
+        let (picked, used, form) = naive(&known(&messages, &scope), budget, summary.as_ref());
         prop_assert_eq!(selection.chosen.iter().map(|i| i.place).collect::<Vec<_>>(), picked);
         prop_assert_eq!(selection.used, used);
         prop_assert_eq!(selection.summary.map(|s| s.form), form);
@@ -133,7 +123,8 @@ proptest! {
 /// The three mixes of FC11 in numbers that span many blocks.
 #[test]
 fn b3_is_the_naive_rule_on_long_threads() {
-    let mixes: [(&str, fn(u64) -> usize); 3] = [
+    type Size = fn(u64) -> usize;
+    let mixes: [(&str, Size); 3] = [
         ("equal", |_| 700),
         ("nine in ten tiny", |n| if n % 10 == 3 { 6_000 } else { 12 }),
         ("nothing fits what is left", |n| if n > 1_190 { 1_500 } else { 2_900 }),
@@ -145,9 +136,11 @@ fn b3_is_the_naive_rule_on_long_threads() {
                 message(n, role, vec![Part::text("t", "x".repeat(size(n)))])
             })
             .collect();
+        let known = known(&messages, &EVERYTHING);
+        let mut sizes = PlainSizes::new(&messages, &EVERYTHING);
         for budget in [0, 63, 64, 1_000, 16_000, 65_536] {
-            let selection = selected(&messages, &EVERYTHING, budget, None);
-            let (picked, used, _) = naive(&messages, &EVERYTHING, budget, None);
+            let selection = select(&mut sizes, budget, None).unwrap();
+            let (picked, used, _) = naive(&known, budget, None);
             assert_eq!(selection.chosen.iter().map(|i| i.place).collect::<Vec<_>>(), picked, "{name} {budget}");
             assert_eq!(selection.used, used, "{name} {budget}");
         }
