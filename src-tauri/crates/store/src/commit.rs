@@ -11,10 +11,7 @@ use changeover_core::{
     message::{Message, MessageState, Role, SessionStamp},
     provider::Target,
     seq::Seq,
-    turn::{
-        record::TurnPhase,
-        write::Write,
-    },
+    turn::{record::TurnPhase, write::Write},
 };
 use rusqlite::{OptionalExtension, Transaction, params};
 

@@ -36,13 +36,7 @@ pub(crate) struct Placed {
 pub(crate) const PLACED: &str = "seq, message, role, pinned, excluded";
 
 pub(crate) fn placed(row: &rusqlite::Row<'_>) -> rusqlite::Result<Placed> {
-    Ok(Placed {
-        seq: row.get(0)?,
-        message: row.get(1)?,
-        role: row.get(2)?,
-        pinned: row.get(3)?,
-        excluded: row.get(4)?,
-    })
+    Ok(Placed { seq: row.get(0)?, message: row.get(1)?, role: row.get(2)?, pinned: row.get(3)?, excluded: row.get(4)? })
 }
 
 /// A message as read.
@@ -56,7 +50,13 @@ pub(crate) struct Loaded {
 
 /// A message as its row has it, without parts.
 pub(crate) fn load_head(conn: &Connection, at: Placed) -> Result<Loaded> {
-    let role = if at.role == 0 { Role::User } else if at.role == 1 { Role::Assistant } else { Role::System };
+    let role = if at.role == 0 {
+        Role::User
+    } else if at.role == 1 {
+        Role::Assistant
+    } else {
+        Role::System
+    };
     let mut message = Message {
         id: MessageId(Uuid::nil()),
         seq: codec::seq(at.seq),
@@ -188,13 +188,7 @@ pub(crate) fn whole_text(conn: &Connection, part: i64, own: String, chunked: boo
 }
 
 /// Head and tail of a text that is longer than `limit`, reading no more chunks than they need.
-fn shorten(
-    conn: &Connection,
-    part: i64,
-    own: String,
-    chunked: bool,
-    limit: usize,
-) -> Result<(String, Option<Cut>)> {
+fn shorten(conn: &Connection, part: i64, own: String, chunked: bool, limit: usize) -> Result<(String, Option<Cut>)> {
     let mut pieces: Vec<(i64, usize)> = Vec::new();
     if chunked {
         let mut sql = conn.prepare_cached("SELECT n, octet_length(text) FROM chunk WHERE part = ?1 ORDER BY n")?;
@@ -279,4 +273,28 @@ pub(crate) fn key_of(conn: &Connection, id: MessageId) -> Result<i64> {
         .query_row([id.0.as_bytes()], |row| row.get(0))
         .optional()?
         .ok_or(Fault::Store(crate::StoreError::NoSuchMessage(id)))
+}
+
+/// What the search looks at: live texts and the lines of commands. Outputs, reasoning and tools are not searched.
+pub(crate) fn search_text(conn: &Connection, message: i64) -> Result<String> {
+    let (first, last) = part_keys(message);
+    let mut sql = conn.prepare_cached(
+        "SELECT key, chunked, body, text FROM part WHERE key BETWEEN ?1 AND ?2 AND superseded = 0 ORDER BY key",
+    )?;
+    let mut rows = sql.query([first, last])?;
+    let mut found = String::new();
+    while let Some(row) = rows.next()? {
+        let raw = row.get_ref(2)?;
+        let piece = match raw.as_str().ok().and_then(|json| serde_json::from_str::<PartBody>(json).ok()) {
+            Some(PartBody::Text { .. }) => whole_text(conn, row.get(0)?, row.get(3)?, row.get(1)?)?,
+            Some(PartBody::Command { command, .. }) => command,
+            Some(PartBody::Attachment { name, .. }) => name,
+            _ => continue,
+        };
+        if !found.is_empty() {
+            found.push('\n');
+        }
+        found.push_str(&piece);
+    }
+    Ok(found)
 }

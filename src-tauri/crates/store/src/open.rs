@@ -138,6 +138,16 @@ impl Store {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Leaves work in the writer's mailbox for nobody's answer, if there is room in it.
+    pub(crate) fn post(&self, work: impl FnOnce(&mut Writer) -> Result<()> + Send + 'static) {
+        let (job, _) = job(work);
+        if let Some(jobs) = &self.0.jobs
+            && jobs.try_send(job).is_err()
+        {
+            tracing::warn!("the writer's mailbox is full");
+        }
+    }
+
     /// The same for callers that may block; never on a thread that drives async tasks.
     pub(crate) fn write_blocking<T, F>(&self, work: F) -> Result<T, StoreError>
     where

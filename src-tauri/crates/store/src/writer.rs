@@ -28,10 +28,6 @@ impl Writer {
         Self { conn, path: path.to_owned(), search: SearchIndex::new(path), full_sync: None }
     }
 
-    pub(crate) fn conn(&self) -> &Connection {
-        &self.conn
-    }
-
     /// One transaction: all of it or nothing.
     ///
     /// `durable` commits survive a power cut, the others a crash of the program only. S1 needs a user message, and the

@@ -33,9 +33,7 @@ impl Batch<'_> {
         let (body, text) = split(&part.body)?;
         let found = self
             .tx
-            .prepare_cached(
-                "SELECT key, superseded, chunked, body, text FROM part WHERE message = ?1 AND item = ?2",
-            )?
+            .prepare_cached("SELECT key, superseded, chunked, body, text FROM part WHERE message = ?1 AND item = ?2")?
             .query_row(params![message, part.key], |row| {
                 Ok((
                     row.get::<_, i64>(0)?,
@@ -157,9 +155,8 @@ impl Batch<'_> {
         let [first, .., last] = run else { return Ok(()) };
         let mut text = String::new();
         {
-            let mut sql = self
-                .tx
-                .prepare_cached("SELECT text FROM chunk WHERE part = ?1 AND n BETWEEN ?2 AND ?3 ORDER BY n")?;
+            let mut sql =
+                self.tx.prepare_cached("SELECT text FROM chunk WHERE part = ?1 AND n BETWEEN ?2 AND ?3 ORDER BY n")?;
             let mut rows = sql.query([part, *first, *last])?;
             while let Some(row) = rows.next()? {
                 text.push_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);

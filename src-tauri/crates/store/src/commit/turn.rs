@@ -41,9 +41,7 @@ impl Batch<'_> {
             )?
             .execute(params![self.thread, provider, record.session_id, text])
             .map_err(|error| {
-                taken(error, || {
-                    format!("session {} of {provider} is live in another thread (T11)", record.session_id)
-                })
+                taken(error, || format!("session {} of {provider} is live in another thread (T11)", record.session_id))
             })?;
         Ok(())
     }
@@ -91,7 +89,9 @@ impl Batch<'_> {
                     return Err(Fault::invariant(format!("request {} has its turn already", turn.client_id)));
                 }
                 self.tx
-                    .prepare_cached("INSERT INTO turn (id, thread, client_id, open, record) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                    .prepare_cached(
+                        "INSERT INTO turn (id, thread, client_id, open, record) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
                     .execute(params![turn.id.0.as_bytes(), self.thread, turn.client_id, open, record])
                     .map_err(second)?;
                 (self.tx.last_insert_rowid(), None)
