@@ -97,5 +97,5 @@ test('unused dependencies', () => {
   const sources = [{ path: 'src/lib.rs', text: 'use tokio_util::codec;\n// serde\ny::go();' }, { path: 'build.rs', text: 'fn main() {}' }];
   assert.deepEqual(unused(pkg, sources), ['serde', 'tauri-build (build)']);
   assert.equal(names('my_serde::x', 'serde'), false);
-  assert.deepEqual(unclaimed('[workspace.dependencies]\na = "1"\nb-c = "1"\n\n[profile.dev]\nd = 1', new Set(['a'])), ['b-c']);
+  assert.deepEqual(unclaimed('[workspace.dependencies]\na = "1"\nb-c = "1"\n\n[profile.dev]\ndebug = 1', new Set(['a'])), ['b-c']);
 });
