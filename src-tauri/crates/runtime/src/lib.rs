@@ -1,1 +1,3 @@
-//! Agents as processes: one trait, one folder per adapter.
+//! Agents as processes: one trait, one folder per adapter. Adapters translate, they do not think.
+
+pub mod session;
