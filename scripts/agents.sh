@@ -18,7 +18,7 @@ expect_agent() {
   pinned=$(node -p "require('./tests/agents/package.json').optionalDependencies['$3']")
   [ -n "$binary" ] && [ -x "$binary" ] || fail "$name $pinned is not installed in tests/agents/node_modules: npm left its package for this platform out (rm -rf tests/agents/node_modules and run again to see why)"
   home=$(mktemp -d)
-  said=$(env -i HOME="$home" PATH="$PATH" DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 "$binary" --version 2>&1 | head -n 1)
+  said=$(env -i HOME="$home" PATH="$PATH" DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 "$binary" --version 2>&1)
   rm -rf "$home"
   case $said in
     *"$pinned"*) printf '%s %s: %s\n' "$name" "$pinned" "$binary" ;;

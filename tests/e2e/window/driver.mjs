@@ -164,3 +164,21 @@ export function photograph(name) {
 export function colours(path) {
   return Number(execFileSync('identify', ['-format', '%k', path], { encoding: 'utf8' }));
 }
+
+/** Types a path into the open folder dialog and accepts it. WebDriver does not reach a native dialog; keys of the X server do. */
+export async function pickFolder(title, path) {
+  const key = (...keys) => execFileSync('xdotool', keys);
+  const dialog = await until(`the dialog "${title}"`, () => {
+    try {
+      return execFileSync('xdotool', ['search', '--onlyvisible', '--name', `^${title}$`], { encoding: 'utf8' }).trim().split('\n')[0];
+    } catch {
+      return '';
+    }
+  });
+  key('windowfocus', '--sync', dialog);
+  // The first "/" opens the dialog's line for a path, and what follows too fast is lost: so the path is typed over it whole.
+  key('type', '--delay', '60', '/');
+  key('key', '--delay', '60', 'ctrl+a');
+  key('type', '--delay', '20', path);
+  key('key', '--delay', '60', 'Return');
+}
