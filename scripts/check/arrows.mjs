@@ -78,7 +78,7 @@ export function strayTauriImports(path, text) {
   return !path.startsWith('ui/src/lib/api/transport/') && /from\s+['"]@tauri-apps\/|import\(\s*['"]@tauri-apps\//.test(text);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const problems = arrows(metadata());
   for (const path of files(join(root, 'src-tauri/crates/core/src'), ['.rs'])) {
     if (/(^|[/_])tests?\.rs$|\/tests\//.test(path)) continue;

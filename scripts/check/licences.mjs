@@ -58,7 +58,7 @@ export function npmLicences(lock) {
     });
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const all = [...cargoLicences(metadata()), ...npmLicences(JSON.parse(read(join(root, 'ui/package-lock.json'))))];
   const problems = all.filter((p) => !p.licence || !acceptable(p.licence)).map((p) => `${p.name}: '${p.licence}' is not on the list in scripts/check/licences.mjs`);
   report('licences', problems, `${all.length} packages`);

@@ -25,7 +25,7 @@ export function unclaimed(manifest, taken) {
   return [...table.matchAll(/^([\w-]+)\s*=/gm)].map((m) => m[1]).filter((name) => !taken.has(name));
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const ours = members(metadata());
   const problems = [];
   const folders = ours.map((p) => dirname(p.manifest_path));

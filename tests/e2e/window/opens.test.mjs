@@ -7,7 +7,7 @@ import { Window, colours, desktop, folder, photograph } from './driver.mjs';
 let window, home;
 before(async () => {
   home = folder('window');
-  window = await Window.open({ env: { CHANGEOVER_HOME: home.path } });
+  window = await Window.open({ env: { CHANGEOVER_DATA_DIR: home.path } });
 }, { timeout: 120_000 });
 after(async () => {
   await window?.close();
@@ -40,7 +40,7 @@ test('no script from elsewhere, no eval, no network, no global Tauri object', { 
 });
 
 test('a second start brings the open window forward and ends well', { timeout: 60_000 }, async () => {
-  const second = spawn(desktop, [], { stdio: 'inherit', env: { ...process.env, CHANGEOVER_HOME: home.path } });
+  const second = spawn(desktop, [], { stdio: 'inherit', env: { ...process.env, CHANGEOVER_DATA_DIR: home.path } });
   const code = await new Promise((done, failed) => second.once('error', failed).once('exit', done));
   assert.equal(code, 0);
   assert.match(await window.run('return document.title'), /Changeover/);
