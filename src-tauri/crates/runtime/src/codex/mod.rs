@@ -3,11 +3,11 @@
 mod approval;
 mod catalogue;
 mod client;
-mod detect;
 mod failure;
 mod item;
 mod normalize;
 mod open;
+mod output;
 mod session;
 mod shell;
 mod wire;
@@ -15,7 +15,7 @@ mod wire;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -28,9 +28,9 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::detect::{self, Found};
 use crate::session::{AgentRuntime, Capabilities, Description, Environment, Login, ModelInfo, Opened, SessionSpec};
 use catalogue::Catalogue;
-use detect::Found;
 use open::Server;
 
 /// How long detection may take in all (R2).
@@ -41,7 +41,7 @@ const DETECTION: Duration = Duration::from_secs(10);
 pub struct CodexRuntime {
     /// Where the raised catalogues lie (G2): a folder of ours.
     notes: PathBuf,
-    picked: Option<PathBuf>,
+    picked: std::sync::Mutex<Option<PathBuf>>,
     catalogues: Mutex<HashMap<Key, Arc<Catalogue>>>,
     /// The model that a program uses by default, where it is in no catalogue.
     defaults: std::sync::Mutex<HashMap<Key, String>>,
@@ -68,28 +68,27 @@ impl Key {
 impl CodexRuntime {
     /// With a folder of ours for the files that Codex is given; made when it is needed.
     pub fn new(notes: impl Into<PathBuf>) -> Self {
-        Self { notes: notes.into(), picked: None, catalogues: Mutex::default(), defaults: std::sync::Mutex::default() }
-    }
-
-    /// The same with the program that the user picked by hand (R6).
-    #[must_use]
-    pub fn picked(mut self, program: Option<PathBuf>) -> Self {
-        self.picked = program;
-        self
+        Self {
+            notes: notes.into(),
+            picked: std::sync::Mutex::default(),
+            catalogues: Mutex::default(),
+            defaults: std::sync::Mutex::default(),
+        }
     }
 
     fn program(&self, env: &Environment) -> Result<Found, Failure> {
-        detect::program(self.picked.as_deref(), env)
+        let picked = self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        detect::find("codex", picked.as_deref(), env)
     }
 
     /// The catalogue, asked for once per program and home.
-    async fn catalogue(&self, program: &Path, env: &Environment) -> Result<Arc<Catalogue>, Failure> {
-        let key = Key::of(program, env);
+    async fn catalogue(&self, found: &Found, env: &Environment) -> Result<Arc<Catalogue>, Failure> {
+        let key = Key::of(&found.path, env);
         let mut known = self.catalogues.lock().await;
         if let Some(catalogue) = known.get(&key) {
             return Ok(Arc::clone(catalogue));
         }
-        let catalogue = Arc::new(Catalogue::ask(program, env, &self.notes_folder()?).await?);
+        let catalogue = Arc::new(Catalogue::ask(found, env, &self.notes_folder()?).await?);
         known.insert(key, Arc::clone(&catalogue));
         Ok(catalogue)
     }
@@ -106,7 +105,7 @@ impl CodexRuntime {
     async fn server(&self, env: &Environment) -> Result<(Found, Server), Failure> {
         let found = self.program(env)?;
         let folder = self.notes_folder()?;
-        let server = Server::start(&found.path, &folder, env.clone(), Vec::new()).await?;
+        let server = Server::start(&found, &folder, env.clone(), Vec::new()).await?;
         Ok((found, server))
     }
 
@@ -119,14 +118,9 @@ impl CodexRuntime {
         };
         description.path = Some(found.path.clone());
         description.found = Some(found.how.to_owned());
-        let asked = async {
-            let folder = self.notes_folder()?;
-            let version = detect::output(&found.path, &["--version"], env, &folder, DETECTION / 2).await?;
+        match detect::version(&found, &[], env).await {
             // "codex-cli 0.171.0"
-            Ok(version.split_whitespace().last().map(str::to_owned))
-        };
-        match asked.await {
-            Ok(version) => description.version = version,
+            Ok(version) => description.version = version.split_whitespace().last().map(str::to_owned),
             Err(problem) => return Description { problem: Some(problem), ..description },
         }
         match self.login(env).await {
@@ -155,7 +149,7 @@ impl CodexRuntime {
 
     async fn list(&self, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
         let (found, server) = self.server(env).await?;
-        let catalogue = self.catalogue(&found.path, env).await;
+        let catalogue = self.catalogue(&found, env).await;
         let listed = async {
             let mut models = Vec::new();
             let mut cursor = Value::Null;
@@ -271,6 +265,10 @@ impl AgentRuntime for CodexRuntime {
 
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>> {
         self.list(env).boxed()
+    }
+
+    fn pick(&self, path: Option<PathBuf>) {
+        *self.picked.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>> {
