@@ -195,6 +195,8 @@ fn policy(mode: ApprovalMode) -> &'static str {
 /// What a thread is opened with, new or not.
 fn thread_params(spec: &SessionSpec) -> Map<String, Value> {
     let mut config = Map::new();
+    // A goal makes Codex begin turn after turn by itself: nobody's prompt, and the next one would be folded into it (R8).
+    config.insert("features.goals".into(), false.into());
     if let Some(mcp) = &spec.mcp {
         let server = json!({
             "url": mcp.url,
