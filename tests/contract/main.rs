@@ -4,6 +4,7 @@
 //! behaves otherwise fails by name.
 
 mod claude_history;
+mod codex;
 mod codex_history;
 mod drive;
 mod fake_api;
