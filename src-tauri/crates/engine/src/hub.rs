@@ -75,8 +75,9 @@ impl Hub {
     pub fn publish(&self, thread: ThreadId, body: EventBody) {
         let mut state = self.lock();
         if let EventBody::Text { message_id, key, text } = &body
-            && let Some(Event { thread_id: Some(t), body: EventBody::Text { message_id: m, key: k, text: joined }, .. }) =
-                state.waiting.last_mut()
+            && let Some(Event {
+                thread_id: Some(t), body: EventBody::Text { message_id: m, key: k, text: joined }, ..
+            }) = state.waiting.last_mut()
             && *t == thread
             && m == message_id
             && k == key

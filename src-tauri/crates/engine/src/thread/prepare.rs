@@ -34,7 +34,8 @@ pub(crate) async fn handover(
     }
     let setting = inner.setting_u64(BUDGET_SETTING).await.unwrap_or(budget::DEFAULT);
     let budget = budget::bytes(inner.window_of(target), setting);
-    let frame = Frame { kind: transition.kind, thread_read: inner.offers_thread_read(&target.provider).then_some(thread) };
+    let frame =
+        Frame { kind: transition.kind, thread_read: inner.offers_thread_read(&target.provider).then_some(thread) };
     let takeover =
         Takeover { provider: target.provider.clone(), model: target.model.clone(), from, kind: transition.kind };
     let store = inner.store.clone();
