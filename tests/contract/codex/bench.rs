@@ -60,7 +60,11 @@ impl Bench {
     }
 
     pub fn resuming(&self, session: &str, rewind_to: Option<&str>) -> SessionSpec {
-        let resume = Resume { session_id: session.to_owned(), rewind_to: rewind_to.map(str::to_owned) };
+        let resume = Resume {
+            session_id: session.to_owned(),
+            anchor: rewind_to.map(str::to_owned),
+            rewind: rewind_to.is_some(),
+        };
         SessionSpec { resume: Some(resume), ..self.spec() }
     }
 

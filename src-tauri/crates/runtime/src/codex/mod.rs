@@ -41,7 +41,7 @@ const DETECTION: Duration = Duration::from_secs(10);
 pub struct CodexRuntime {
     /// Where the raised catalogues lie (G2): a folder of ours.
     notes: PathBuf,
-    picked: Option<PathBuf>,
+    picked: std::sync::Mutex<Option<PathBuf>>,
     catalogues: Mutex<HashMap<Key, Arc<Catalogue>>>,
     /// The model that a program uses by default, where it is in no catalogue.
     defaults: std::sync::Mutex<HashMap<Key, String>>,
@@ -68,18 +68,24 @@ impl Key {
 impl CodexRuntime {
     /// With a folder of ours for the files that Codex is given; made when it is needed.
     pub fn new(notes: impl Into<PathBuf>) -> Self {
-        Self { notes: notes.into(), picked: None, catalogues: Mutex::default(), defaults: std::sync::Mutex::default() }
+        Self {
+            notes: notes.into(),
+            picked: std::sync::Mutex::default(),
+            catalogues: Mutex::default(),
+            defaults: std::sync::Mutex::default(),
+        }
     }
 
     /// The same with the program that the user picked by hand (R6).
     #[must_use]
-    pub fn picked(mut self, program: Option<PathBuf>) -> Self {
-        self.picked = program;
+    pub fn picked(self, program: Option<PathBuf>) -> Self {
+        self.pick(program);
         self
     }
 
     fn program(&self, env: &Environment) -> Result<Found, Failure> {
-        detect::program(self.picked.as_deref(), env)
+        let picked = self.picked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        detect::program(picked.as_deref(), env)
     }
 
     /// The catalogue, asked for once per program and home.
@@ -271,6 +277,10 @@ impl AgentRuntime for CodexRuntime {
 
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>> {
         self.list(env).boxed()
+    }
+
+    fn pick(&self, path: Option<PathBuf>) {
+        *self.picked.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = path;
     }
 
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>> {

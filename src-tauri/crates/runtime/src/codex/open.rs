@@ -262,7 +262,7 @@ async fn finish(
     spec: &SessionSpec,
     catalogue: Option<&Catalogue>,
 ) -> Result<Opened, Failure> {
-    let rewound = match spec.resume.as_ref().and_then(|resume| resume.rewind_to.as_deref()) {
+    let rewound = match spec.resume.as_ref().filter(|r| r.rewind).and_then(|r| r.anchor.as_deref()) {
         Some(anchor) => rewind(&server, &thread.id, anchor).await,
         None => Ok(false),
     };
