@@ -12,6 +12,7 @@ pub mod provider;
 pub mod seq;
 pub mod session;
 pub mod transition;
+pub mod turn;
 pub mod usage;
 
 /// Milliseconds since the Unix epoch, as on the wire (`*At` fields).

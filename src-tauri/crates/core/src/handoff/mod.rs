@@ -1,3 +1,8 @@
 //! The handoff text (B1–B9): budget, items, selection, rendering. Sizes first, bodies only of what was chosen (H3).
 
+pub mod budget;
+pub mod fence;
+pub mod harmless;
 pub mod items;
+pub mod render;
+pub mod select;
