@@ -55,7 +55,9 @@ fn show(event: E) -> String {
             let first = output.as_deref().and_then(|o| o.lines().next()).map(str::to_owned);
             format!("tool {item} {name} {status:?} {first:?}")
         }
-        E::FileChange { item, files, status } => format!("files {item} {status:?} {:?} {}", files[0].path, files[0].diff),
+        E::FileChange { item, files, status } => {
+            format!("files {item} {status:?} {:?} {}", files[0].path, files[0].diff)
+        }
         E::Context(figure) => format!("context {} {:?}", figure.used, figure.window),
         E::SessionKnown { session_id, model } => format!("session {session_id} {model:?}"),
         E::Superseded { items } => format!("superseded {items:?}"),
@@ -66,8 +68,7 @@ fn show(event: E) -> String {
     }
 }
 
-const HEAD: [&str; 4] =
-    ["session session-1 None", "Taken", "session session-1 Some(\"claude-opus-5-5\")", "Requested"];
+const HEAD: [&str; 4] = ["session session-1 None", "Taken", "session session-1 Some(\"claude-opus-5-5\")", "Requested"];
 
 fn after_head(told: &[String]) -> &[String] {
     assert_eq!(&told[..4], HEAD);
@@ -181,7 +182,10 @@ fn a_turn_lasts_until_its_sub_agents_have_reported_and_the_model_has_read_it() {
     assert_eq!(words.len(), 2, "the model's words before and after the report: {words:?}");
     assert_eq!(told.iter().filter(|t| t.starts_with("Ended")).count(), 1);
     assert_eq!(told.last().unwrap(), "Ended(Completed)");
-    assert!(told.iter().all(|t| !t.starts_with("context") || t.starts_with("context 50")), "the sub-agent's own: {told:?}");
+    assert!(
+        told.iter().all(|t| !t.starts_with("context") || t.starts_with("context 50")),
+        "the sub-agent's own: {told:?}"
+    );
 }
 
 #[test]
@@ -194,7 +198,9 @@ fn an_error_that_the_cli_words_as_an_answer_is_none() {
 
 #[test]
 fn a_prompt_that_the_history_holds_already_or_that_never_left_the_queue_ends_without_a_result() {
-    let life = |state: &str| format!(r#"{{"type":"command_lifecycle","command_uuid":"prompt-1","state":"{state}","session_id":"s"}}"#);
+    let life = |state: &str| {
+        format!(r#"{{"type":"command_lifecycle","command_uuid":"prompt-1","state":"{state}","session_id":"s"}}"#)
+    };
     assert_eq!(replay(&life("completed")), ["session s None", "Taken", "Ended(Completed)"]);
     assert_eq!(replay(&[life("queued"), life("cancelled")].join("\n")), ["Ended(Interrupted)"]);
     let told = replay(&life("refused"));
