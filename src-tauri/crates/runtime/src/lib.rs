@@ -2,5 +2,7 @@
 
 pub mod claude;
 pub mod detect;
+pub mod environment;
+pub mod guard;
 pub mod process;
 pub mod session;

@@ -95,7 +95,7 @@ fn gone(said: &[Inbound], resume: &Resume) -> Option<Failure> {
     for frame in said {
         let Inbound::Result(result) = frame else { continue };
         for line in result.errors.iter().filter_map(Value::as_str) {
-            let gone = failure::not_opened(line, &resume.session_id, resume.rewind_to.as_deref());
+            let gone = failure::not_opened(line, &resume.session_id, resume.anchor.as_deref());
             if gone.is_some() {
                 return gone;
             }

@@ -15,7 +15,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use changeover_core::{
     event::{Keeps, Kept},
-    failure::Failure,
+    failure::{Failure, FailureKind},
     provider::{ApprovalMode, ProviderId},
 };
 use futures::future::BoxFuture;
@@ -76,6 +76,10 @@ impl AgentRuntime for Claude {
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>> {
         Box::pin(async move {
             let found = find("claude", self.picked.as_deref(), &spec.env)?;
+            if spec.resume.as_ref().is_some_and(|resume| resume.rewind && resume.anchor.is_none()) {
+                let message = "There is no place in the session's history to bring it back to.";
+                return Err(Failure::new(FailureKind::Protocol, message));
+            }
             let launch = Launch {
                 program: found.path.clone(),
                 args: arguments(&spec),
@@ -124,9 +128,14 @@ fn arguments(spec: &SessionSpec) -> Vec<OsString> {
     args.push(format!("--disallowedTools={NOT_OFFERED}"));
     args.extend(spec.model.as_ref().map(|model| format!("--model={model}")));
     args.extend(spec.effort.as_ref().map(|effort| format!("--effort={effort}")));
-    if let Some(Resume { session_id, rewind_to }) = &spec.resume {
+    if let Some(Resume { session_id, anchor, rewind }) = &spec.resume {
         args.push(format!("--resume={session_id}"));
-        args.extend(rewind_to.as_ref().map(|anchor| format!("--resume-session-at={anchor}")));
+        // Also where nothing is to be taken back: if its file lost the anchor, it says so instead of going on with a hole.
+        args.extend(anchor.as_ref().map(|anchor| format!("--resume-session-at={anchor}")));
+        if *rewind {
+            // In place the cut is a pointer that a kill loses, and the old branch would be back: only a copy is for good.
+            args.push("--fork-session".into());
+        }
     }
     if spec.mcp.is_some() {
         let server = json!({
@@ -168,7 +177,7 @@ mod tests {
     fn spec() -> SessionSpec {
         SessionSpec {
             folder: "/w".into(),
-            resume: Some(Resume { session_id: "s-1".into(), rewind_to: Some("u-1".into()) }),
+            resume: Some(Resume { session_id: "s-1".into(), anchor: Some("u-1".into()), rewind: true }),
             model: Some("-x".into()),
             effort: Some("high".into()),
             mode: ApprovalMode::All,
