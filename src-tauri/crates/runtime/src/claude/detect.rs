@@ -1,10 +1,6 @@
 //! Whether Claude Code is there, who is logged in, and which models it offers (R2).
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use changeover_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
@@ -21,8 +17,8 @@ use crate::{
 const LOGIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// Finds it, asks for its version and who is logged in.
-pub(super) async fn describe(picked: Option<&Path>, env: &Environment) -> Description {
-    let found = match find("claude", picked, env) {
+pub(super) async fn describe(picked: Option<PathBuf>, env: &Environment) -> Description {
+    let found = match find("claude", picked.as_deref(), env) {
         Ok(found) => found,
         Err(problem) => {
             return Description {
@@ -83,8 +79,8 @@ async fn login(found: &Found, env: &Environment) -> Login {
 }
 
 /// Asks a short-lived process, without the user's MCP servers: they have no part in it.
-pub(super) async fn models(picked: Option<&Path>, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
-    let found = find("claude", picked, env)?;
+pub(super) async fn models(picked: Option<PathBuf>, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
+    let found = find("claude", picked.as_deref(), env)?;
     let mut args: Vec<OsString> = STREAMS.map(OsString::from).to_vec();
     args.extend(["--strict-mcp-config".into(), format!("--mcp-config={}", json!({"mcpServers": {}})).into()]);
     let env = super::environment(found.environment(env.clone()), None);

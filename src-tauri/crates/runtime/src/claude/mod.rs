@@ -11,7 +11,11 @@ mod stream;
 mod tools;
 mod wire;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use changeover_core::{
     event::{Keeps, Kept},
@@ -30,15 +34,14 @@ use crate::{
 };
 
 /// The adapter for Claude Code.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Claude {
-    picked: Option<PathBuf>,
+    picked: Mutex<Option<PathBuf>>,
 }
 
 impl Claude {
-    /// With the program that the user picked by hand, if any (R6).
-    pub fn new(picked: Option<PathBuf>) -> Self {
-        Self { picked }
+    fn picked(&self) -> Option<PathBuf> {
+        self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -66,16 +69,20 @@ impl AgentRuntime for Claude {
     }
 
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description> {
-        Box::pin(detect::describe(self.picked.as_deref(), env))
+        Box::pin(detect::describe(self.picked(), env))
     }
 
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>> {
-        Box::pin(detect::models(self.picked.as_deref(), env))
+        Box::pin(detect::models(self.picked(), env))
+    }
+
+    fn pick(&self, path: Option<PathBuf>) {
+        *self.picked.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>> {
         Box::pin(async move {
-            let found = find("claude", self.picked.as_deref(), &spec.env)?;
+            let found = find("claude", self.picked().as_deref(), &spec.env)?;
             if spec.resume.as_ref().is_some_and(|resume| resume.rewind && resume.anchor.is_none()) {
                 let message = "There is no place in the session's history to bring it back to.";
                 return Err(Failure::new(FailureKind::Protocol, message));

@@ -53,7 +53,7 @@ fn show(event: E) -> String {
         }
         E::Tool { item, name, status, output, .. } => {
             let first = output.as_deref().and_then(|o| o.lines().next()).map(str::to_owned);
-            format!("tool {item} {name} {status:?} {first:?}")
+            format!("tool {item} {name} {status:?} {path:?}")
         }
         E::FileChange { item, files, status } => {
             format!("files {item} {status:?} {:?} {}", files[0].path, files[0].diff)
@@ -78,20 +78,22 @@ fn after_head(told: &[String]) -> &[String] {
 #[test]
 fn a_command_with_its_leave_exit_code_and_output() {
     let told = replay(include_str!("recorded/command.jsonl"));
-    let (think, bash, say) = ("msg_fake0001:0", "toolu_fake0001_0", "msg_fake0002:0");
+    let bash = "toolu_fake0001_0";
     let command = "echo out; echo err >&2; touch x; exit 3";
     let wanted = [
         "context 1001 None".to_owned(),
-        format!("reasoning {think} +hm"),
-        format!("whole {think} true hm"),
+        "reasoning msg_fake0001:0 +hm".into(),
+        "whole msg_fake0001:0 true hm".into(),
         format!("command {bash} [{command}] Running None None"),
-        "context 1005 None".into(),
         format!("approval Some(\"{bash}\") Command {{ command: \"{command}\", cwd: None }}"),
+        "context 1005 None".into(),
         format!("command {bash} [{command}] Failed Some(3) Some(\"out\\nerr\")"),
         "Requested".into(),
         "context 1001 None".into(),
-        format!("text {say} +done"),
-        format!("whole {say} false done"),
+        "reasoning msg_fake0002:0 +hm".into(),
+        "whole msg_fake0002:0 true hm".into(),
+        "text msg_fake0002:1 +done".into(),
+        "whole msg_fake0002:1 false done".into(),
         "context 1005 None".into(),
         "context 1005 Some(1000000)".into(),
         "anchor".into(),
@@ -108,11 +110,10 @@ fn edits_are_asked_for_and_told_as_diffs() {
     let asked = "--- a/home/u/w/f.txt\n+++ b/home/u/w/f.txt\n@@ -1,1 +1,1 @@\n-b\n+B\n";
     let done = "--- a/home/u/w/f.txt\n+++ b/home/u/w/f.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
     let path = "/home/u/w/f.txt";
-    let [first, second] = ["", ""].map(|_| path);
-    assert_eq!(files[0], &format!("files toolu_fake0001_0 Running {first:?} {created}"));
-    assert_eq!(files[2], &format!("files toolu_fake0001_0 Completed {first:?} {created}"));
+    assert_eq!(files[0], &format!("files toolu_fake0001_0 Running {path:?} {created}"));
+    assert_eq!(files[2], &format!("files toolu_fake0001_0 Completed {path:?} {created}"));
     assert!(files[4].contains(&format!("{asked:?}")), "{}", files[4]);
-    assert_eq!(files[5], &format!("files toolu_fake0002_0 Completed {second:?} {done}"));
+    assert_eq!(files[5], &format!("files toolu_fake0002_0 Completed {path:?} {done}"));
     assert_eq!(files.len(), 6);
 }
 
