@@ -3,6 +3,7 @@
 use changeover_core::{
     handoff::items::{Item, ItemPlace, ItemSize, ItemSizes, Scope, Totals, items_of},
     id::ThreadId,
+    message::SessionStamp,
     notice::{ItemKind, LeftOut, LeftOutReason},
     seq::{Seq, SeqRange, SeqSet},
 };
@@ -21,8 +22,9 @@ use crate::{
 /// The sizes of a thread's items within a scope, all as of the moment it was asked for: it holds a reading connection and its
 /// snapshot until it is dropped, so it is to be short-lived. The bodies of what was chosen come from the same snapshot.
 pub struct StoredSizes {
-    store: Store,
+    // Before the store: its connection is given back while there is still something to give it to.
     reader: Reader,
+    store: Store,
     thread: i64,
     /// First and last number in the scope.
     first: i64,
@@ -70,6 +72,33 @@ impl Store {
             Ok(sizes)
         };
         make().map_err(|fault| fault.at(self.path()))
+    }
+}
+
+impl Store {
+    /// The numbers of a thread's content messages, and those of them that a session gave in this incarnation (T6, B8): for
+    /// showing what a session knows. Walks the thread's index.
+    ///
+    /// # Errors
+    /// `NoSuchThread`, or the database cannot be read.
+    pub fn content(&self, id: ThreadId, own: &SessionStamp) -> Result<(SeqSet, SeqSet), StoreError> {
+        self.read(|conn| {
+            let thread = thread::key_of(conn, id)?;
+            let mut sql = conn.prepare_cached(
+                "SELECT seq, stamp = (SELECT key FROM session_stamp WHERE session_id = ?2 AND incarnation = ?3)
+                 FROM thread_message WHERE thread = ?1 AND role < 2 ORDER BY seq",
+            )?;
+            let mut rows = sql.query(params![thread, own.id, own.incarnation])?;
+            let (mut all, mut replies) = (SeqSet::new(), SeqSet::new());
+            while let Some(row) = rows.next()? {
+                let at = seq(row.get(0)?);
+                all.insert(at);
+                if row.get::<_, Option<bool>>(1)? == Some(true) {
+                    replies.insert(at);
+                }
+            }
+            Ok((all, replies))
+        })
     }
 }
 
