@@ -9,10 +9,7 @@ fn ensure_page(dist: &Path) -> io::Result<()> {
         return Ok(());
     }
     fs::create_dir_all(dist)?;
-    fs::write(
-        page,
-        "<!doctype html><title>Changeover</title><p>The interface was not built: run ./dev run</p>\n",
-    )
+    fs::write(page, "<!doctype html><title>Changeover</title><p>The interface was not built: run ./dev run</p>\n")
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

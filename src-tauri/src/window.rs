@@ -45,10 +45,7 @@ pub fn open(app: &App) -> tauri::Result<WebviewWindow> {
 /// Brings the window to the front: a second start of the app does this and ends.
 pub fn focus(app: &AppHandle) {
     if let Some(window) = app.get_webview_window(LABEL) {
-        let shown = window
-            .unminimize()
-            .and_then(|()| window.show())
-            .and_then(|()| window.set_focus());
+        let shown = window.unminimize().and_then(|()| window.show()).and_then(|()| window.set_focus());
         if let Err(error) = shown {
             tracing::warn!(%error, "the window could not be brought to the front");
         }

@@ -3,13 +3,12 @@
 use changeover_core::document::overflow::is_overflow;
 
 /// Rows of `provider, text, yes/no`.
-fn rows(list: &str) -> Vec<(&str, &str, bool)> {
-    let rows = list.lines().skip(1).map(|line| {
+fn rows(list: &'static str) -> Vec<(&'static str, &'static str, bool)> {
+    let cells = |line: &'static str| {
         let mut cells = line.split('\t');
-        let (provider, text, verdict) = (cells.next().unwrap(), cells.next().unwrap(), cells.next().unwrap());
-        (provider, text, verdict == "yes")
-    });
-    rows.collect()
+        Some((cells.next()?, cells.next()?, cells.next()? == "yes"))
+    };
+    list.lines().skip(1).filter_map(cells).collect()
 }
 
 fn wrong<'a>(rows: &[(&'a str, &'a str, bool)]) -> Vec<(&'a str, &'a str, bool)> {
@@ -27,7 +26,7 @@ fn g8_every_wording_seen() {
 #[test]
 fn g8_wordings_the_rules_were_not_made_from() {
     let rows = rows(include_str!("fixtures/overflow_held_out.tsv"));
-    assert_eq!(rows.len(), 80);
+    assert_eq!(rows.len(), 95);
     let wrong = wrong(&rows);
     assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
 }

@@ -165,8 +165,6 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
-        let store = self.inner.store.clone();
-        let _ = tokio::task::spawn_blocking(move || store.close()).await;
     }
 }
 

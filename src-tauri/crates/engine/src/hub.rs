@@ -60,7 +60,7 @@ impl Hub {
                 woken.as_mut().enable();
                 if tokio::time::timeout(Duration::from_secs(60), woken).await.is_ok() {
                     tokio::time::sleep(JOIN).await;
-                    Hub(alive).flush();
+                    Hub(Arc::clone(&alive)).flush();
                 }
             }
         });
@@ -75,8 +75,9 @@ impl Hub {
     pub fn publish(&self, thread: ThreadId, body: EventBody) {
         let mut state = self.lock();
         if let EventBody::Text { message_id, key, text } = &body
-            && let Some(Event { thread_id: Some(t), body: EventBody::Text { message_id: m, key: k, text: joined }, .. }) =
-                state.waiting.last_mut()
+            && let Some(Event {
+                thread_id: Some(t), body: EventBody::Text { message_id: m, key: k, text: joined }, ..
+            }) = state.waiting.last_mut()
             && *t == thread
             && m == message_id
             && k == key

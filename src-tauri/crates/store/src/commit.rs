@@ -154,6 +154,11 @@ impl Batch<'_> {
                 self.append_chunk(known.key, key, text)?;
                 self.changed(known)
             }
+            Write::PartStatus { message, key, status, exit_code } => {
+                let known = self.known(*message)?;
+                self.set_status(known.key, key, *status, *exit_code)?;
+                self.changed(known)
+            }
             Write::Supersede { message, keys } => {
                 let known = self.known(*message)?;
                 let mut sql =

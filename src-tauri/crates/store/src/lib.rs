@@ -20,6 +20,7 @@ pub mod recovery;
 mod search;
 mod setting;
 mod sizes;
+mod standing;
 mod thread;
 mod writer;
 
@@ -32,4 +33,5 @@ pub use project::Project;
 pub use search::{Found, Hit};
 pub use setting::Settings;
 pub use sizes::StoredSizes;
+pub use standing::{LastContent, RunningPart};
 pub use thread::{NewThread, ThreadSummary};

@@ -20,6 +20,7 @@ fn plain(text: &str) -> String {
         let next_is_digit = chars.peek().is_some_and(char::is_ascii_digit);
         match c {
             ',' if before.is_ascii_digit() && next_is_digit => continue,
+            '-' if before.is_whitespace() && next_is_digit => out.push(c),
             '_' | '-' | '`' | '\'' | '’' | '*' | '\\' | '/' => out.push(' '),
             '(' | ')' | '[' | ']' | ',' | ':' => out.extend([' ', c, ' ']),
             c => {
@@ -111,7 +112,17 @@ fn is_of_something_else(clause: &str) -> bool {
 
 /// What comes out is too much, or is asked to be.
 fn is_of_output(clause: &str) -> bool {
-    any(clause, &["output", "response", "completion tokens", "max tokens must", "range of max tokens"])
+    const OUTPUT: [&str; 8] = [
+        "output",
+        "response",
+        "completion tokens",
+        "max tokens must",
+        "range of max tokens",
+        "max tokens (",
+        "tokens you requested",
+        "maximum tokens value",
+    ];
+    any(clause, &OUTPUT)
 }
 
 /// Over a bound.
@@ -206,8 +217,9 @@ fn says_over_window(clause: &str) -> bool {
 /// What goes in, then that it is too much: "prompt is too long", "input token count (…) exceeds the maximum number".
 fn says_input_is_too_much(clause: &str) -> bool {
     const INPUT: [&str; 8] =
-        ["prompt", "input", "request", "messages", "conversation", "your message", "chat history", "total tokens"];
+        ["prompt", "input", "request ", "messages", "conversation", "your message", "chat history", "total tokens"];
     const BOUND: [&str; 9] = ["max", "limit", "length", "size", "allowed", "window", "context", "capacity", "tokens"];
+    let clause = clause.trim_start_matches("bad request");
     let Some(subject) = INPUT.iter().filter_map(|word| clause.find(word)).min() else {
         return false;
     };
@@ -224,15 +236,14 @@ fn says_input_is_too_much(clause: &str) -> bool {
 }
 
 /// "Too many tokens", "token limit exceeded", "too many total text bytes": of what goes in, where nothing else is named.
+/// Room for less than nothing ("max_tokens must be at least 1, got -370387") is the prompt's doing as well.
 fn says_too_many_tokens(clause: &str) -> bool {
-    let over = any(
-        clause,
-        &["too many tokens", "too many input tokens", "too many total text bytes", "too many prompt tokens"],
-    ) || (any(clause, &["token limit", "tokens limit", "token count", "max token"])
-        && any(clause, &["exceed", "> "]));
-    over && !is_of_something_else(clause)
-        && (!is_of_output(clause) || any(clause, &["input", "prompt"]))
-        && !clause.contains("file content")
+    let many = ["too many tokens", "too many input tokens", "too many total text bytes", "too many prompt tokens"];
+    let over = any(clause, &many)
+        || (any(clause, &["token limit", "tokens limit", "token count", "max token"])
+            && any(clause, &["exceed", "> "]));
+    let of_input = !is_of_output(clause) || any(clause, &["input", "prompt"]);
+    (over && of_input && !is_of_something_else(clause)) || clause.contains("must be at least 1 , got -")
 }
 
 /// "Please reduce the length of the messages": the way on names what was too much.

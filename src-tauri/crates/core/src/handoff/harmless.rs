@@ -105,7 +105,14 @@ fn marks(body: &str) -> Vec<usize> {
     let mut open: Vec<(&str, usize, Gap)> = Vec::new();
     let mut list_number = false;
     let mut at = 0;
-    while let Some((symbol, len)) = symbol_at(body, at) {
+    loop {
+        if open.is_empty() && !gap.begins_line && gap.tag.is_none() && !list_number {
+            // Within a line nothing matters before its end, a tag or a character reference.
+            let rest = body.as_bytes().get(at..).unwrap_or_default();
+            at += rest.iter().position(|b| !b.is_ascii() || b"\n\r\x0b\x0c<&".contains(b)).unwrap_or(rest.len());
+            gap = Gap::default();
+        }
+        let Some((symbol, len)) = symbol_at(body, at) else { break };
         let end = at + len;
         if let Symbol::Letter(letter) = symbol {
             open.retain_mut(|(name, matched, _)| {

@@ -170,7 +170,8 @@ fn sets_of(session: &SessionRecord, content: &SeqSet, replies: &SeqSet) -> Sessi
     let left_out = left_out
         .into_iter()
         .flat_map(|left| {
-            let kept: SeqSet = (left.range.from..=left.range.to).filter(|s| !own.contains(*s) && !told.contains(*s)).collect();
+            let kept: SeqSet =
+                (left.range.from..=left.range.to).filter(|s| !own.contains(*s) && !told.contains(*s)).collect();
             kept.ranges().iter().map(|r| LeftOutView { range: *r, reason: left.reason }).collect::<Vec<_>>()
         })
         .collect();

@@ -12,7 +12,9 @@ use super::{
     Api,
     error::{ApiError, ErrorCode},
     handoff,
-    types::{Nothing, QueueEditParams, QueueGoParams, ThreadParams, TurnAgainParams, TurnStartParams, TurnStartResponse},
+    types::{
+        Nothing, QueueEditParams, QueueGoParams, ThreadParams, TurnAgainParams, TurnStartParams, TurnStartResponse,
+    },
 };
 use crate::{
     engine::read,

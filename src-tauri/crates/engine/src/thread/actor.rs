@@ -275,9 +275,7 @@ impl Actor {
         }
         let input = match start.again {
             None => Input::Send { client_id: start.client_id, text: start.text, target },
-            Some((message, seq)) => {
-                Input::Again { client_id: start.client_id, message, seq, text: start.text, target }
-            }
+            Some((message, seq)) => Input::Again { client_id: start.client_id, message, seq, text: start.text, target },
         };
         self.input(input).await;
         Ok(Started::Response(self.response.take().unwrap_or(Response::Done)))

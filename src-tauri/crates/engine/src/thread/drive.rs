@@ -173,9 +173,7 @@ impl Actor {
                 env: inner.child_environment(&provider).await,
             };
             match runtime.open(spec).await {
-                Ok(opened) => {
-                    Report::Opened { target, resume: session_id, token, opened, input: done(Ok(())) }
-                }
+                Ok(opened) => Report::Opened { target, resume: session_id, token, opened, input: done(Ok(())) },
                 Err(failure) => {
                     inner.revoke(token.as_deref());
                     Report::Input(done(Err(failure)))

@@ -62,15 +62,21 @@ impl Lives {
         live.session_id.as_ref() == Some(&resume.session_id) && live.opened_for == OpenedFor::of(target)
     }
 
-    pub(super) fn add(&mut self, target: &Target, opened: Opened, session_id: Option<String>, token: Option<String>, now: Millis) {
+    pub(super) fn add(
+        &mut self,
+        target: &Target,
+        opened: Opened,
+        session_id: Option<String>,
+        token: Option<String>,
+        now: Millis,
+    ) {
         let provider = target.provider.clone();
         let last = RuntimeEvent::Exited {
             failure: Failure::new(FailureKind::Exited, format!("{} ended without a word.", provider.display_name())),
         };
         let events: Events = Box::pin(ReceiverStream::new(opened.events).chain(stream::iter([last])));
         self.events.insert(provider.clone(), events);
-        let live =
-            Live { session: opened.session, session_id, used_at: now, token, opened_for: OpenedFor::of(target) };
+        let live = Live { session: opened.session, session_id, used_at: now, token, opened_for: OpenedFor::of(target) };
         self.sessions.insert(provider, live);
     }
 

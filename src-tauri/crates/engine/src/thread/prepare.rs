@@ -34,15 +34,16 @@ pub(crate) async fn handover(
     }
     let setting = inner.setting_u64(BUDGET_SETTING).await.unwrap_or(budget::DEFAULT);
     let budget = budget::bytes(inner.window_of(target), setting);
-    let frame = Frame { kind: transition.kind, thread_read: inner.offers_thread_read(&target.provider).then_some(thread) };
+    let frame =
+        Frame { kind: transition.kind, thread_read: inner.offers_thread_read(&target.provider).then_some(thread) };
     let takeover =
         Takeover { provider: target.provider.clone(), model: target.model.clone(), from, kind: transition.kind };
     let store = inner.store.clone();
     let made = tokio::task::spawn_blocking(move || {
-        let mut sizes = store.item_sizes(thread, scope)?;
+        let mut sizes = store.item_sizes(thread, &scope)?;
         let selection = select::select(&mut sizes, budget, None)?;
         let places: Vec<_> = selection.chosen.iter().map(|item| item.place).collect();
-        let items = store.content(thread, &places)?;
+        let items = sizes.items(&places)?;
         let text = render::render(&frame, &selection, None, &items);
         let notice = render::notice(takeover, &selection, &text);
         Ok::<_, changeover_store::StoreError>((notice, text))

@@ -6,7 +6,10 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -131,7 +134,7 @@ impl Spawned {
             let _ = tokio::time::timeout(LAST_WORDS, drained).await;
             gone.send_replace(Some(exit));
         });
-        let process = Process { program, root, mark, tail, exit };
+        let process = Process { program, root, mark, tail, exit, left: AtomicBool::new(false) };
         Ok(Self { stdin, stdout, process: Arc::new(process) })
     }
 }
@@ -190,6 +193,7 @@ pub struct Process {
     mark: String,
     tail: Arc<Mutex<VecDeque<u8>>>,
     exit: watch::Receiver<Option<Exit>>,
+    left: AtomicBool,
 }
 
 impl Process {
@@ -239,6 +243,11 @@ impl Process {
         Failure::new(FailureKind::Exited, message)
     }
 
+    /// From now on dropping it ends nothing: for programs whose children are the user's own.
+    pub fn leave_running(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
     /// Asks the whole tree to end, kills what is left of it after `grace`; returns when nothing is left (R5).
     pub async fn end(&self, grace: Duration) {
         self.end_tree(Whose::Child { root: self.root, mark: self.mark.clone() }, grace).await;
@@ -271,6 +280,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.left.load(Ordering::Relaxed) {
+            return;
+        }
         let whose = Whose::Child { root: self.root, mark: std::mem::take(&mut self.mark) };
         // No runtime may be left here; a thread needs none. If the program ends first, the guard takes over.
         let ended =

@@ -1,10 +1,11 @@
 //! Parts and their chunks (S1, S2): a reply grows by appended rows and is never written twice.
 
-use changeover_core::part::Part;
+use changeover_core::part::{Part, PartBody, WorkStatus};
 use rusqlite::{OptionalExtension, params};
 
 use super::Batch;
 use crate::{
+    codec,
     error::{Fault, Result},
     message::{ORDINAL_BITS, part_keys, split, whole_text},
 };
@@ -75,6 +76,29 @@ impl Batch<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Changes how a piece of work stands; its text is not read or written.
+    pub(super) fn set_status(&self, message: i64, item: &str, to: WorkStatus, exit: Option<i32>) -> Result<()> {
+        let found: Option<(i64, String)> = self
+            .tx
+            .prepare_cached("SELECT key, body FROM part WHERE message = ?1 AND item = ?2")?
+            .query_row(params![message, item], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (key, body) =
+            found.ok_or_else(|| Fault::invariant(format!("a status comes for part {item}, which is not there")))?;
+        let mut body: PartBody = codec::parse(|| format!("part {item}"), &body)?;
+        match &mut body {
+            PartBody::Command { status, exit_code, .. } => {
+                *status = to;
+                *exit_code = exit.or(*exit_code);
+            }
+            PartBody::Tool { status, .. } | PartBody::FileChange { status, .. } => *status = to,
+            _ => return Err(Fault::invariant(format!("a status comes for part {item}, which has none"))),
+        }
+        let body = codec::json("a part", &body)?;
+        self.tx.prepare_cached("UPDATE part SET body = ?2 WHERE key = ?1")?.execute(params![key, body])?;
+        Ok(())
     }
 
     pub(super) fn append_chunk(&self, message: i64, item: &str, text: &str) -> Result<()> {
