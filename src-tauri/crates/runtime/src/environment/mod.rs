@@ -8,15 +8,19 @@ use std::time::Duration;
 
 pub use strip::for_provider;
 
-use crate::session::Environment;
+use crate::{
+    process::{MARK, SESSION_MARK},
+    session::Environment,
+};
 
 /// How long the login shell may take.
 pub const SHELL_LIMIT: Duration = Duration::from_secs(5);
 
-/// This process's own environment, as far as it is text.
+/// This process's own environment, as far as it is text, without the marks that an outer run of this app left in it.
 pub fn own() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name != MARK && name != SESSION_MARK)
         .collect()
 }
 

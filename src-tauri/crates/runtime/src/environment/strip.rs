@@ -45,8 +45,6 @@ const LEFTOVERS: &[&str] = &[
     "OPENCODE",
     "GEMINI_CLI",
     "AI_AGENT",
-    crate::process::MARK,
-    crate::process::SESSION_MARK,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

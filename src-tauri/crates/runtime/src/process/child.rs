@@ -68,8 +68,10 @@ impl Launch {
             return Err(folder_gone(&folder));
         }
         let mark = uuid::Uuid::new_v4().to_string();
+        // An agent of ours may start children through this very code (the practice agent does): they keep its mark as well.
+        let marks = env.get(SESSION_MARK).map_or_else(|| mark.clone(), |outer| format!("{outer}/{mark}"));
         let mut command = CommandWrap::with_new(&program, |command| {
-            command.args(args).current_dir(&folder).env_clear().envs(env).env(SESSION_MARK, &mark);
+            command.args(args).current_dir(&folder).env_clear().envs(env).env(SESSION_MARK, marks);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         });
         own_session(&mut command);

@@ -85,7 +85,7 @@ fn belongs(table: &Table, whose: &Whose, row: &Row, rows: &[Row]) -> bool {
         Whose::Child { root, mark } | Whose::Commands { root, mark } => {
             // While the root lives its pid cannot be another session's id.
             let in_session = row.session == root.pid && row.session != 0 && rows.iter().any(|r| r.id == *root);
-            in_session || table.variable(row.id, SESSION_MARK).as_deref() == Some(mark)
+            in_session || table.variable(row.id, SESSION_MARK).is_some_and(|marks| marks.split('/').any(|m| m == mark))
         }
         Whose::Marked { prefix } => table.variable(row.id, MARK).is_some_and(|m| m.starts_with(prefix.as_str())),
     }
