@@ -72,10 +72,13 @@ fn s1_a_kill_in_the_middle_of_writing() {
         let expected: String = (0..).map(piece).take(said).collect();
         let text = found.text();
         assert!(text.starts_with(&expected), "what was said to be on disk is there");
-        let rest: String = (said..).map(piece).scan(0, |sum, piece| {
-            *sum += piece.len();
-            (*sum <= text.len() - expected.len()).then_some(piece)
-        }).collect();
+        let rest: String = (said..)
+            .map(piece)
+            .scan(0, |sum, piece| {
+                *sum += piece.len();
+                (*sum <= text.len() - expected.len()).then_some(piece)
+            })
+            .collect();
         assert_eq!(text, expected + &rest, "and after it whole batches only");
         // What a start does: marks it, which joins its small chunks.
         let interrupted =

@@ -264,7 +264,9 @@ fn s1_a_full_disk_is_said_and_it_goes_on_when_there_is_room() {
     // Reading goes on; a batch that does not fit leaves nothing behind.
     let text = |store: &Store| store.read_part(message_id(2), "t").unwrap().unwrap();
     assert_eq!(text(&store), changeover_core::part::Part::text("t", written.clone()));
-    assert!(store.commit_blocking(thread, vec![append(user(3, "x")), chunk(message_id(2), "t", piece.clone())]).is_err());
+    assert!(
+        store.commit_blocking(thread, vec![append(user(3, "x")), chunk(message_id(2), "t", piece.clone())]).is_err()
+    );
     assert_eq!(store.thread(thread).unwrap().last_seq, 2);
     drop(store);
     // Room again: the same batch goes through.

@@ -155,9 +155,8 @@ fn threads_are_listed_put_away_and_brought_back() {
     let other = thread_id(8);
     add_thread(&world.store, other);
     world.put(vec![append(user(1, "q")), append(message(2, Role::Assistant, vec![Part::text("t", "a")]))]);
-    let list = |world: &World| -> Vec<_> {
-        world.store.threads(None).unwrap().into_iter().map(|thread| thread.id).collect()
-    };
+    let list =
+        |world: &World| -> Vec<_> { world.store.threads(None).unwrap().into_iter().map(|thread| thread.id).collect() };
     assert_eq!(list(&world), [world.thread, other], "last changed first");
     let project = world.store.projects().unwrap();
     assert_eq!(project.len(), 1, "the same path is the same project");
@@ -201,8 +200,50 @@ fn s4_a_purge_takes_one_thread_and_nothing_else() {
     assert!(matches!(world.store.thread(world.thread), Err(StoreError::NoSuchThread(_))));
     assert_eq!(all(&world.store, other), [theirs]);
     let conn = rusqlite::Connection::open(world.path()).unwrap();
-    for table in ["message", "part", "thread_message", "thread", "block"] {
+    for (table, kept) in [("message", 1), ("part", 1), ("thread_message", 1), ("thread", 1), ("block", 2)] {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
-        assert_eq!(rows, 1, "{table}");
+        assert_eq!(rows, kept, "{table}");
     }
+}
+
+#[test]
+fn s2_work_that_still_runs_is_found_and_its_status_changes_without_its_bytes() {
+    let world = world();
+    let id = message_id(2);
+    let running = |key: &str| match command(key, "sleep 100", "so far\n") {
+        Part { key, superseded, body: PartBody::Command { command, output, .. } } => Part {
+            key,
+            superseded,
+            body: PartBody::Command { command, output, status: WorkStatus::Running, exit_code: None },
+        },
+        other => other,
+    };
+    let plan = Part {
+        key: "plan".into(),
+        superseded: false,
+        body: PartBody::Plan {
+            entries: vec![changeover_core::part::PlanEntry { text: "x".into(), status: Some(WorkStatus::Running) }],
+        },
+    };
+    let parts = [running("c"), plan, command("ended", "ls", "")];
+    world.put(vec![append(user(1, "q")), append(reply(2))]);
+    world.put(parts.map(|part| Write::Part { message: id, part }).into());
+    world.put(vec![done(id)]);
+    let found = world.store.running_parts(world.thread).unwrap();
+    assert_eq!(found.iter().map(|found| (found.message, found.part.clone())).collect::<Vec<_>>(), [(id, running("c"))]);
+    let status = |status| Write::PartStatus { message: id, key: "c".into(), status, exit_code: Some(0) };
+    world.put(vec![status(WorkStatus::Completed)]);
+    assert!(world.store.running_parts(world.thread).unwrap().is_empty());
+    assert_eq!(world.store.read_part(id, "c").unwrap(), Some(command("c", "sleep 100", "so far\n")));
+    // The size index has followed: the command is handed over as it now is.
+    let scope = changeover_core::handoff::items::Scope { after: 0, upto: 2, prompt: None, own: None };
+    let sizes = world.store.item_sizes(world.thread, &scope).unwrap();
+    let place = changeover_core::handoff::items::ItemPlace { seq: 2, index: 0 };
+    let body = &sizes.items(&[place]).unwrap()[0].body;
+    assert_eq!(body, "Command: sleep 100\nExit code: 0\nOutput:\nso far\n");
+    let error = world.store.commit_blocking(
+        world.thread,
+        vec![Write::PartStatus { message: id, key: "none".into(), status: WorkStatus::Failed, exit_code: None }],
+    );
+    assert!(matches!(error, Err(StoreError::Invariant(_))));
 }

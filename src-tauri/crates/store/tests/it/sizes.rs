@@ -110,8 +110,7 @@ fn made((role, text, outputs, session, marks): &Plan, seq: Seq) -> Message {
         parts.insert(parts.len() / 2, Part::text("t", text));
     }
     Message {
-        session: (role == Role::Assistant)
-            .then(|| SessionStamp { id: "s".into(), incarnation: u32::from(*session) }),
+        session: (role == Role::Assistant).then(|| SessionStamp { id: "s".into(), incarnation: u32::from(*session) }),
         pinned: *marks == 1 || *marks == 2,
         excluded: *marks == 2 || *marks == 3,
         ..message(seq, role, parts)
@@ -119,11 +118,8 @@ fn made((role, text, outputs, session, marks): &Plan, seq: Seq) -> Message {
 }
 
 fn scopes(last: Seq) -> impl Strategy<Value = Scope> {
-    (0..=last + 1, 0..=last + 300, prop::option::of(1..=last + 1), 0_u32..5).prop_map(|(after, upto, prompt, own)| Scope {
-        after,
-        upto,
-        prompt,
-        own: (own < 4).then(|| SessionStamp { id: "s".into(), incarnation: own }),
+    (0..=last + 1, 0..=last + 300, prop::option::of(1..=last + 1), 0_u32..5).prop_map(|(after, upto, prompt, own)| {
+        Scope { after, upto, prompt, own: (own < 4).then(|| SessionStamp { id: "s".into(), incarnation: own }) }
     })
 }
 
@@ -150,8 +146,7 @@ fn compare(world: &World, messages: &[Message], scope: &Scope, budgets: &[u64]) 
         let chosen = select(&mut stored, *budget, None).unwrap();
         prop_assert_eq!(&chosen, &select(&mut walk, *budget, None).unwrap());
         let places: Vec<ItemPlace> = chosen.chosen.iter().map(|item| item.place).collect();
-        let bodies: Vec<_> =
-            messages.iter().flat_map(items_of).filter(|item| places.contains(&item.place)).collect();
+        let bodies: Vec<_> = messages.iter().flat_map(items_of).filter(|item| places.contains(&item.place)).collect();
         prop_assert_eq!(stored.items(&places).unwrap(), bodies);
     }
     Ok(())

@@ -49,10 +49,8 @@ fn numbers() -> Vec<u32> {
 fn s5_every_old_database_opens_with_all_that_is_in_it() {
     let world = world();
     write(&world);
-    let newest: u32 = Connection::open(world.path())
-        .unwrap()
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .unwrap();
+    let newest: u32 =
+        Connection::open(world.path()).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     let expected = (all(&world.store, world.thread), world.store.load(world.thread).unwrap());
     assert_eq!(expected.0, thread());
     assert_eq!(numbers(), (1..=newest).collect::<Vec<_>>(), "a dump of every schema there ever was");

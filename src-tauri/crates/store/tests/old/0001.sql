@@ -9,17 +9,20 @@ CREATE TABLE approval (
 );
 CREATE TABLE block (
     thread INTEGER NOT NULL,
-    block INTEGER NOT NULL,                  -- seq / 256
+    level INTEGER NOT NULL,
+    block INTEGER NOT NULL,                  -- seq / 256, seq / 65536
     stamp INTEGER NOT NULL,
     least INTEGER,                           -- of all kinds
     least_user INTEGER,
     least_assistant INTEGER,
     messages INTEGER NOT NULL,               -- content messages, excluded ones included
     commands INTEGER NOT NULL,
-    PRIMARY KEY (thread, block, stamp)
+    PRIMARY KEY (thread, level, block, stamp)
 ) WITHOUT ROWID;
-INSERT INTO "block" VALUES(1,0,0,27,27,NULL,2,0);
-INSERT INTO "block" VALUES(1,0,1,37,NULL,13500,1,1);
+INSERT INTO "block" VALUES(1,1,0,0,27,27,NULL,2,0);
+INSERT INTO "block" VALUES(1,1,0,1,37,NULL,13500,1,1);
+INSERT INTO "block" VALUES(1,2,0,0,27,27,NULL,2,0);
+INSERT INTO "block" VALUES(1,2,0,1,37,NULL,13500,1,1);
 CREATE TABLE chunk (
     part INTEGER NOT NULL,
     n INTEGER NOT NULL,
