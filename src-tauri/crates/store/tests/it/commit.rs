@@ -82,7 +82,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// R022, S2: any parts, streamed in any batches and then ended, are what they would be in memory.
     #[test]

@@ -153,7 +153,7 @@ fn compare(world: &World, messages: &[Message], scope: &Scope, budgets: &[u64]) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
     fn h3_the_index_answers_as_a_walk_would(
