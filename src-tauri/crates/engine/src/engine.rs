@@ -418,5 +418,4 @@ impl Inner {
         }
         Ok(family)
     }
-
 }
