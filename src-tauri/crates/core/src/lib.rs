@@ -1,6 +1,7 @@
 //! The rules, pure: no disk, clock, processes or randomness. Times, ids and sizes come in as arguments.
 
 pub mod approval;
+pub mod document;
 pub mod event;
 pub mod failure;
 pub mod handoff;
@@ -12,6 +13,7 @@ pub mod provider;
 pub mod seq;
 pub mod session;
 pub mod transition;
+pub mod turn;
 pub mod usage;
 
 /// Milliseconds since the Unix epoch, as on the wire (`*At` fields).
