@@ -15,7 +15,7 @@ use changeover_core::{
 };
 use changeover_runtime::{
     acp::{AcpAgent, AcpRuntime, Program},
-    session::{Answer, Environment, McpAccess, Resume},
+    session::{AgentRuntime, Answer, Environment, McpAccess, Resume},
 };
 use support::{Scene, ended, exited, text};
 
@@ -38,9 +38,10 @@ fn scene(script: &str) -> Scene {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let env = Environment::from([("OUT".into(), out.to_str().unwrap().into())]);
     let id = "acp:fake".parse().unwrap();
-    let program = Program::Search { name: "agent".into(), picked: Some(program) };
-    let agent = AcpAgent { id, program, args: vec![], env, keeps: Keeps::UNKNOWN };
-    Scene::with(dir, AcpRuntime::new(agent))
+    let agent = AcpAgent { id, program: Program::Search("agent".into()), args: vec![], env, keeps: Keeps::UNKNOWN };
+    let runtime = AcpRuntime::new(agent);
+    runtime.pick(Some(program));
+    Scene::with(dir, runtime)
 }
 
 fn written(scene: &Scene, number: u32) -> serde_json::Value {
@@ -214,7 +215,7 @@ update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"
 say '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'
 take"#;
     let scene = scene(script);
-    let resume = |id: &str| Some(Resume { session_id: id.into(), rewind_to: None });
+    let resume = |id: &str| Some(Resume { session_id: id.into(), anchor: None, rewind: false });
     let mut talk = scene.open(|spec| spec.resume = resume("s1")).await;
     assert_eq!(written(&scene, 2)["method"], "session/load");
     let events = talk.turn("go").await;

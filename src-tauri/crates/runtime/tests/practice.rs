@@ -249,10 +249,10 @@ async fn it_keeps_what_it_declares() {
     );
     assert_eq!(carrying(&scene.mark), Vec::<u32>::new());
     assert_eq!(scene.kept(&talk.id), (KEEPS.killed_answered, "stream 100001 every 20 ms".into()));
-    assert!(!KEEPS.rewinds);
 
     let id = talk.id.clone();
-    let mut again = scene.open(|spec| spec.resume = Some(Resume { session_id: id.clone(), rewind_to: None })).await;
+    let mut again =
+        scene.open(|spec| spec.resume = Some(Resume { session_id: id.clone(), anchor: None, rewind: false })).await;
     assert!(matches!(again.next().await, Event::SessionKnown { session_id, .. } if session_id == id));
     let events = again.turn("recall").await;
     assert_eq!(events[0], Event::Taken, "nothing of the replay is an event");
@@ -286,11 +286,11 @@ async fn a_crash_is_the_last_event_and_a_hang_can_be_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_sessions_models_folders_and_rewinds_are_told_apart() {
     let scene = Scene::new();
-    let resume = |id: &str, to: Option<&str>| Some(Resume { session_id: id.into(), rewind_to: to.map(str::to_owned) });
+    let resume = |id: &str, rewind| Some(Resume { session_id: id.into(), anchor: Some("x".into()), rewind });
     let unknown = uuid::Uuid::new_v4().to_string();
-    let gone = scene.refused(|spec| spec.resume = resume(&unknown, None)).await;
+    let gone = scene.refused(|spec| spec.resume = resume(&unknown, false)).await;
     assert!(gone.kind == FailureKind::SessionGone && gone.message.contains(&unknown), "{gone:?}");
-    let back = scene.refused(|spec| spec.resume = resume(&unknown, Some("x"))).await;
+    let back = scene.refused(|spec| spec.resume = resume(&unknown, true)).await;
     assert_eq!(back.kind, FailureKind::Rejected);
     let model = scene.refused(|spec| spec.model = Some("gpt".into())).await;
     assert!(model.kind == FailureKind::BadModel && model.hint.unwrap().contains("practice-small"));

@@ -43,13 +43,8 @@ use crate::{
 /// Where an agent's program is.
 #[derive(Debug, Clone)]
 pub enum Program {
-    /// Searched for by name, unless picked by hand (R6).
-    Search {
-        /// The name.
-        name: String,
-        /// The file picked by hand.
-        picked: Option<PathBuf>,
-    },
+    /// Searched for by this name, unless picked by hand (R6).
+    Search(String),
     /// Part of this app.
     BuiltIn(PathBuf),
 }
@@ -73,6 +68,7 @@ pub struct AcpAgent {
 #[derive(Debug)]
 pub struct AcpRuntime {
     agent: AcpAgent,
+    picked: Mutex<Option<PathBuf>>,
     /// The minute in which sessions were made by this process (see `Greeted::session`).
     born: Mutex<HashMap<String, u64>>,
 }
@@ -80,12 +76,15 @@ pub struct AcpRuntime {
 impl AcpRuntime {
     /// For this agent.
     pub fn new(agent: AcpAgent) -> Self {
-        Self { agent, born: Mutex::default() }
+        Self { agent, picked: Mutex::default(), born: Mutex::default() }
     }
 
     fn found(&self, env: &Environment) -> Result<Found, Failure> {
         match &self.agent.program {
-            Program::Search { name, picked } => detect::find(name, picked.as_deref(), env),
+            Program::Search(name) => {
+                let picked = self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                detect::find(name, picked.as_deref(), env)
+            }
             Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", tools: Vec::new() }),
         }
     }
@@ -188,6 +187,11 @@ impl AgentRuntime for AcpRuntime {
     /// What ACP has; an agent that lacks some of it answers `open` with `SessionGone` (resume) or warns (MCP).
     fn capabilities(&self) -> Capabilities {
         Capabilities { resume: true, fork: false, usage: true, mcp: true, keeps: self.agent.keeps }
+    }
+
+    /// What is part of the app is not picked.
+    fn pick(&self, path: Option<PathBuf>) {
+        *self.picked.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description> {

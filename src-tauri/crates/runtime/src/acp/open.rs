@@ -101,7 +101,7 @@ impl Greeted {
                 let id = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
                 (id.ok_or_else(|| broken("a new session has no id"))?, answer)
             }
-            Some(resume) if resume.rewind_to.is_some() => {
+            Some(resume) if resume.rewind => {
                 let message = "this agent cannot bring a session back to an earlier place";
                 return Err(Failure::new(FailureKind::Rejected, message));
             }
