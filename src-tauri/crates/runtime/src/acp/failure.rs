@@ -33,8 +33,10 @@ pub fn failure(error: &RpcError, login: Option<&str>) -> Failure {
     });
     let words = match &details {
         Some(details) if error.message.is_empty() || error.message == "Internal error" => details.clone(),
-        _ => error.message.clone(),
+        _ => inner_message(&error.message).unwrap_or_else(|| error.message.clone()),
     };
+    // The first line says what; Gemini goes on with where it looked.
+    let words = words.lines().next().unwrap_or_default().trim_end().to_owned();
     let lower = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
     let kind = kind(error.code, &lower);
     let mut failure = Failure::new(kind, if words.is_empty() { format!("error {}", error.code) } else { words });
@@ -47,6 +49,12 @@ pub fn failure(error: &RpcError, login: Option<&str>) -> Failure {
         failure.retry_at = seconds.and_then(|seconds| in_millis(Duration::from_secs(seconds)));
     }
     failure
+}
+
+/// Gemini hands its API's answer through as JSON text.
+fn inner_message(text: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    Some(value.pointer("/error/message")?.as_str()?.to_owned())
 }
 
 fn in_millis(later: Duration) -> Option<changeover_core::Millis> {
@@ -144,6 +152,8 @@ mod tests {
         }
         let shown = failure(&data(-32603, "Internal error", "Session not found"), None);
         assert_eq!(shown.message, "Session not found");
+        let inner = RpcError::new(401, r#"{"error":{"code":401,"message":"invalid key"}}"#);
+        assert_eq!(failure(&inner, None).message, "invalid key");
         assert_eq!(failure(&RpcError::new(-32000, ""), Some("log in")).hint.as_deref(), Some("log in"));
     }
 }

@@ -282,7 +282,8 @@ fn output(call: &ToolCall) -> Option<String> {
             _ => None,
         })
         .collect();
-    if shown.is_empty() {
+    // Before it runs, the content is about the question (Gemini: the folder), not output.
+    if shown.is_empty() || call.status == ToolCallStatus::Pending {
         let object = call.raw_output.as_ref().filter(|output| !output.is_null());
         return object.map(Value::to_string);
     }
