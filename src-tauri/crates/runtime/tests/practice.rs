@@ -283,6 +283,28 @@ async fn a_crash_is_the_last_event_and_a_hang_can_be_killed() {
     assert_eq!(carrying(&scene.mark), Vec::<u32>::new());
 }
 
+/// SIGKILL leaves the shells of real agents behind: the adapter ends what carried the dead agent's mark.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_an_agent_that_was_killed_from_outside_go_with_it() {
+    let scene = Scene::new();
+    let mut talk = scene.open(|_| {}).await;
+    talk.send("run: setsid bash -c 'trap \"\" TERM; (sleep 1000 &); echo up; exec sleep 1001'").await;
+    let before = talk.until(|event| matches!(event, Event::ApprovalWanted(_))).await;
+    let Some(Event::ApprovalWanted(request)) = before.last() else { panic!("not asked") };
+    talk.answer(&request.key, Answer::Allow).await;
+    talk.until(|event| matches!(event, Event::Command { output: Some(output), .. } if output == "up\n")).await;
+    let is_agent = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap().contains("practice-agent");
+    let agent = carrying(&scene.mark).into_iter().find(is_agent).unwrap();
+    let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();
+    rustix::process::kill_process(agent, rustix::process::Signal::KILL).unwrap();
+    let events = talk.until(exited).await;
+    assert!(
+        matches!(events.last(), Some(Event::Exited { failure }) if failure.message.contains("signal 9")),
+        "{events:?}"
+    );
+    assert_eq!(carrying(&scene.mark), Vec::<u32>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_sessions_models_folders_and_rewinds_are_told_apart() {
     let scene = Scene::new();

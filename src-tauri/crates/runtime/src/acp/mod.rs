@@ -7,6 +7,8 @@ mod client;
 pub(crate) mod failure;
 mod normalize;
 mod open;
+mod reader;
+mod session;
 pub(crate) mod wire;
 
 pub use client::{AcpAgent, AcpRuntime, Program};
