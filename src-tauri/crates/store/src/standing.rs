@@ -84,6 +84,27 @@ impl Store {
         })
     }
 
+    /// Those of `messages` that the user excluded in a thread (H2).
+    ///
+    /// # Errors
+    /// `NoSuchThread`; the database cannot be read.
+    pub fn excluded_of(&self, id: ThreadId, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        self.read(|conn| {
+            let key = thread::key_of(conn, id)?;
+            let mut sql = conn.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM thread_message t JOIN message m ON m.key = t.message
+                 WHERE m.id = ?2 AND t.thread = ?1 AND t.excluded)",
+            )?;
+            let mut excluded = Vec::new();
+            for message in messages {
+                if sql.query_row(params![key, message.0.as_bytes()], |row| row.get(0))? {
+                    excluded.push(*message);
+                }
+            }
+            Ok(excluded)
+        })
+    }
+
     /// Every content message's number. Walks the thread: for the command line and tests, never for a turn.
     ///
     /// # Errors
