@@ -1,6 +1,8 @@
-# ./dev bench: the benchmarks of the tests' package, with the figures they are held against.
+# ./dev bench: the figures that are published, each beside what it is held against.
 need_rust
 need_node
 need_packages "$packages_build"
-build_ui
-cargo bench --locked -p changeover-tests --bench '*' "$@"
+
+say "handoff: the core beside plain Node"
+cargo bench --locked -p changeover-core --features naive --bench handoff
+node tests/bench/handoff.mjs

@@ -50,7 +50,7 @@ impl Catalogue {
                 if let Some(problem) = repaired.problem {
                     tracing::info!(%problem, "the login shell's environment could not be read");
                 }
-                repaired.environment
+                repaired.env
             })
             .await
             .clone()

@@ -60,7 +60,7 @@ impl Hub {
                 woken.as_mut().enable();
                 if tokio::time::timeout(Duration::from_secs(60), woken).await.is_ok() {
                     tokio::time::sleep(JOIN).await;
-                    Hub(alive).flush();
+                    Hub(Arc::clone(&alive)).flush();
                 }
             }
         });

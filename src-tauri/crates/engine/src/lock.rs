@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fs4::FileExt as _;
 use serde::{Deserialize, Serialize};
 
 /// Where the running engine can be reached.
@@ -57,7 +56,7 @@ pub fn claim(folder: &Path) -> io::Result<Claim> {
     std::fs::create_dir_all(folder)?;
     private_folder(folder)?;
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("engine.lock"))?;
-    match FileExt::try_lock(&file) {
+    match file.try_lock() {
         Ok(()) => {
             // Whoever wrote it is gone: nobody may go to a port that is somebody else's by now.
             match std::fs::remove_file(address_file(folder)) {
@@ -66,8 +65,8 @@ pub fn claim(folder: &Path) -> io::Result<Claim> {
             }
             Ok(Claim::Ours(FolderLock { _file: file, address: address_file(folder) }))
         }
-        Err(fs4::TryLockError::WouldBlock) => Ok(read_address(folder).map_or(Claim::Silent, Claim::Theirs)),
-        Err(fs4::TryLockError::Error(error)) => Err(error),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(read_address(folder).map_or(Claim::Silent, Claim::Theirs)),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
     }
 }
 

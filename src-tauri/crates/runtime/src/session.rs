@@ -189,6 +189,10 @@ pub trait AgentRuntime: Send + Sync {
     /// The program could not be asked.
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>>;
 
+    /// Uses this program instead of looking for one (R6), or looks again; for the next [`describe`](Self::describe) and
+    /// [`open`](Self::open).
+    fn pick(&self, path: Option<PathBuf>);
+
     /// Opens a session: a new one, or an earlier one.
     ///
     /// # Errors

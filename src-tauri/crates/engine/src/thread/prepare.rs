@@ -40,10 +40,10 @@ pub(crate) async fn handover(
         Takeover { provider: target.provider.clone(), model: target.model.clone(), from, kind: transition.kind };
     let store = inner.store.clone();
     let made = tokio::task::spawn_blocking(move || {
-        let mut sizes = store.item_sizes(thread, scope)?;
+        let mut sizes = store.item_sizes(thread, &scope)?;
         let selection = select::select(&mut sizes, budget, None)?;
         let places: Vec<_> = selection.chosen.iter().map(|item| item.place).collect();
-        let items = store.content(thread, &places)?;
+        let items = sizes.items(&places)?;
         let text = render::render(&frame, &selection, None, &items);
         let notice = render::notice(takeover, &selection, &text);
         Ok::<_, changeover_store::StoreError>((notice, text))

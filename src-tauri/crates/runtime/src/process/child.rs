@@ -6,7 +6,10 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -65,8 +68,10 @@ impl Launch {
             return Err(folder_gone(&folder));
         }
         let mark = uuid::Uuid::new_v4().to_string();
+        // An agent of ours may start children through this very code (the practice agent does): they keep its mark as well.
+        let marks = env.get(SESSION_MARK).map_or_else(|| mark.clone(), |outer| format!("{outer}/{mark}"));
         let mut command = CommandWrap::with_new(&program, |command| {
-            command.args(args).current_dir(&folder).env_clear().envs(env).env(SESSION_MARK, &mark);
+            command.args(args).current_dir(&folder).env_clear().envs(env).env(SESSION_MARK, marks);
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         });
         own_session(&mut command);
@@ -131,7 +136,7 @@ impl Spawned {
             let _ = tokio::time::timeout(LAST_WORDS, drained).await;
             gone.send_replace(Some(exit));
         });
-        let process = Process { program, root, mark, tail, exit };
+        let process = Process { program, root, mark, tail, exit, left: AtomicBool::new(false) };
         Ok(Self { stdin, stdout, process: Arc::new(process) })
     }
 }
@@ -190,6 +195,7 @@ pub struct Process {
     mark: String,
     tail: Arc<Mutex<VecDeque<u8>>>,
     exit: watch::Receiver<Option<Exit>>,
+    left: AtomicBool,
 }
 
 impl Process {
@@ -239,6 +245,11 @@ impl Process {
         Failure::new(FailureKind::Exited, message)
     }
 
+    /// From now on dropping it ends nothing: for programs whose children are the user's own.
+    pub fn leave_running(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
     /// Asks the whole tree to end, kills what is left of it after `grace`; returns when nothing is left (R5).
     pub async fn end(&self, grace: Duration) {
         self.end_tree(Whose::Child { root: self.root, mark: self.mark.clone() }, grace).await;
@@ -271,6 +282,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.left.load(Ordering::Relaxed) {
+            return;
+        }
         let whose = Whose::Child { root: self.root, mark: std::mem::take(&mut self.mark) };
         // No runtime may be left here; a thread needs none. If the program ends first, the guard takes over.
         let ended =

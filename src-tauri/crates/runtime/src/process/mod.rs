@@ -17,4 +17,5 @@ pub use tree::{end_marked, end_marked_within};
 pub const MARK: &str = "CHANGEOVER_MARK";
 
 /// Environment variable with one child's own mark, made at its start: what carries it belongs to that child's tree.
+/// A child of a child carries both, `/` between them.
 pub const SESSION_MARK: &str = "CHANGEOVER_SESSION_MARK";

@@ -1,7 +1,7 @@
 //! Ending trees of processes: ask, then kill, look again until nothing is left (R5).
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     thread,
     time::{Duration, Instant},
 };
@@ -31,9 +31,10 @@ pub(super) enum Whose {
 pub(super) fn members(table: &mut Table, whose: &Whose, seen: &mut HashSet<Identity>) -> Vec<Identity> {
     let rows = table.rows();
     let me = std::process::id();
+    let above = if matches!(whose, Whose::Marked { .. }) { ancestors(me, &rows) } else { HashSet::new() };
     let mut inside: HashSet<Identity> = rows
         .iter()
-        .filter(|row| row.id.pid != me)
+        .filter(|row| row.id.pid != me && !above.contains(&row.id.pid))
         .filter(|row| seen.contains(&row.id) || belongs(table, whose, row, &rows))
         .map(|row| row.id)
         .collect();
@@ -41,13 +42,16 @@ pub(super) fn members(table: &mut Table, whose: &Whose, seen: &mut HashSet<Ident
         inside.extend(rows.iter().find(|row| row.id == *root).map(|row| row.id));
     }
     // Descendants, until a pass finds no more. A parent that is younger than its child only has the pid of the real one.
+    let outside = |row: &&Row| row.id.pid != me && !above.contains(&row.id.pid);
     loop {
-        let parents: HashSet<(u32, u64)> = inside.iter().map(|id| (id.pid, id.started)).collect();
-        let older = |row: &Row| parents.iter().any(|(pid, started)| *pid == row.parent && *started <= row.id.started);
+        let parents: HashMap<u32, u64> = inside.iter().map(|id| (id.pid, id.started)).collect();
+        let child_of = |row: &&Row| parents.get(&row.parent).is_some_and(|started| *started <= row.id.started);
         let more: Vec<Identity> = rows
             .iter()
-            .filter(|row| row.id.pid != me && !inside.contains(&row.id) && older(row))
-            .map(|r| r.id)
+            .filter(outside)
+            .filter(|row| !inside.contains(&row.id))
+            .filter(child_of)
+            .map(|row| row.id)
             .collect();
         if more.is_empty() {
             break;
@@ -64,12 +68,24 @@ pub(super) fn members(table: &mut Table, whose: &Whose, seen: &mut HashSet<Ident
     list
 }
 
+fn ancestors(of: u32, rows: &[Row]) -> HashSet<u32> {
+    let mut above = HashSet::new();
+    let mut at = of;
+    while let Some(row) = rows.iter().find(|row| row.id.pid == at) {
+        at = row.parent;
+        if !above.insert(at) {
+            break;
+        }
+    }
+    above
+}
+
 fn belongs(table: &Table, whose: &Whose, row: &Row, rows: &[Row]) -> bool {
     match whose {
         Whose::Child { root, mark } | Whose::Commands { root, mark } => {
             // While the root lives its pid cannot be another session's id.
             let in_session = row.session == root.pid && row.session != 0 && rows.iter().any(|r| r.id == *root);
-            in_session || table.variable(row.id, SESSION_MARK).as_deref() == Some(mark)
+            in_session || table.variable(row.id, SESSION_MARK).is_some_and(|marks| marks.split('/').any(|m| m == mark))
         }
         Whose::Marked { prefix } => table.variable(row.id, MARK).is_some_and(|m| m.starts_with(prefix.as_str())),
     }
