@@ -31,6 +31,7 @@ export function shortFacts(preview: Pick<HandoffPreviewResponse, 'kind' | 'hando
   const { kind, handover } = preview;
   if (!handover) return words.handoff.kinds[kind];
   if (kind === 'handoff' && handover.budget > 0) return [words.handoff.kinds.handoff, words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal), sizeK(handover.used)].join(' · ');
+  if (kind === 'delta') return [words.handoff.missedShort(handover.messagesTold), sizeK(handover.bytes)].join(' · ');
   return facts(handover).join(' · ');
 }
 

@@ -25,6 +25,8 @@ export class Thread {
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
   /** What the person opened or closed; rows out of view are not kept, so it stands here. */
+  /** Counts up when the person opened or closed something: the view stays where it is. */
+  held = $state(0);
   private opened = new SvelteMap<string, boolean>();
   /** Counts up when the view should go to a message. */
   goTo = $state.raw<{ seq: number; at: number } | null>(null);
@@ -47,6 +49,7 @@ export class Thread {
   }
   setOpen(key: string, to: boolean): void {
     this.opened.set(key, to);
+    this.held++;
   }
 
   /** Watches and reads. */

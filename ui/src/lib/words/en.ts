@@ -44,7 +44,7 @@ export const words = {
     noneLead: 'Looked on the PATH of your login shell and in the usual folders. The practice agent works without any.',
     who: 'Who starts',
     where: 'In which folder',
-    folderHint: 'A project is a folder. Agents work in it and ask before they change anything.',
+    folderHint: 'Agents work in it and ask before they change anything.',
     choose: 'Choose…',
     open: 'Open',
     pathLabel: 'Path of the folder',
@@ -53,7 +53,7 @@ export const words = {
     whatPlaceholder: 'What should it do?',
     start: 'Start',
     lookAgain: 'Look again',
-    nothingLeaves: 'Nothing leaves this machine until you press Start.',
+    nothingLeaves: 'Nothing leaves this machine until you send a message.',
     noFolder: 'no folder chosen yet',
     byHand: 'Choose the program by hand',
   },
@@ -82,7 +82,6 @@ export const words = {
     pickFind: 'Find it again',
     use: 'Use this',
     lookAgain: 'Look again',
-    foundBy: (how: string) => `found by ${how}`,
   },
 
   side: {
@@ -215,6 +214,7 @@ export const words = {
     ofMessages: (told: number, total: number) => `${count(told)} of ${messages(total)}`,
     ofMessagesShort: (told: number, total: number) => `${count(told)} of ${count(total)}`,
     missed: (n: number) => (n === 1 ? 'told the message it missed' : `told the ${count(n)} messages it missed`),
+    missedShort: (n: number) => `told ${n === 1 ? 'the 1' : `the ${count(n)}`} it missed`,
     missedSome: (told: number, total: number) => `told ${count(told)} of the ${count(total)} messages it missed`,
     ofBudget: (used: number, budget: number) => `${sizeK(used)} of ${size(budget)}`,
     stayed: (n: number) => `${count(n)} stayed behind`,
@@ -252,7 +252,7 @@ export const words = {
     looking: 'looking at what it has to be told',
     later: 'handoff, later',
     willBeTold: (name: string, told: number, total: number) => `${name} will be told ${count(told)} of ${messages(total)}`,
-    willBeToldMissed: (name: string, n: number) => `${name} will be told the ${messages(n)} it missed`,
+    willBeToldMissed: (name: string, told: number, total: number) => `${name} will be told ${told === total ? '' : `${count(told)} of `}the ${messages(total)} it missed`,
     startsFresh: (name: string) => `${name} starts fresh`,
     goesOnTitle: (name: string) => `${name} goes on`,
     nothingToTell: 'There is nothing to hand over yet.',
@@ -266,6 +266,7 @@ export const words = {
       ]
         .filter((one) => one !== null)
         .join(' · '),
+    underTenth: 'less than 0.1%',
     nothingSentNow: 'Nothing is sent now. It goes with your next message.',
     changed: 'Meanwhile something changed, so what would be handed over is not what you saw. Your message was not sent. Here is what it is now:',
     sendNow: 'Send it now',
@@ -299,7 +300,7 @@ export const words = {
     used: (used: string, window: string) => `${used} of ${window}`,
     usedUnknown: (used: string) => `${used} used, window unknown`,
     context: 'Context',
-    cannot: (name: string, state: string) => `${name} is ${state}.`,
+    cannot: (name: string, state: string) => (state.startsWith('does') ? `${name} ${state}.` : `${name} is ${state}.`),
   },
 
   modes: {

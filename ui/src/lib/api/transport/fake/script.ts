@@ -132,8 +132,10 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
   thread.context.set(to.provider, (thread.context.get(to.provider) ?? 12_000) + 1_800);
   thread.known.set(to.provider, thread.messages.at(-1)?.seq ?? 0);
   if (low.includes('fail') && !stopped) {
+    const cut = engine.put(thread, { ...(thread.messages.find((other) => other.id === reply.id) ?? reply), state: 'failed', endedAt: Date.now() });
+    engine.tell(thread, { type: 'messageState', messageId: cut.id, state: 'failed', endedAt: cut.endedAt, provider: cut.provider, model: cut.model });
     fail(to.provider, { kind: 'unavailable', message: '529, overloaded. Tried 3 times in 41 s.', hint: null });
-    return end(reply, 'failed');
+    return finish('failed');
   }
   end(reply, stopped ? 'interrupted' : 'done');
 }
