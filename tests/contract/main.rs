@@ -1,1 +1,10 @@
-//! Every adapter against the same scenarios.
+//! The real CLIs against the fake API, and every adapter against the same scenarios.
+//!
+//! A fact about a CLI that a rule of ours rests on is written here as a test, so that a new version of the CLI that
+//! behaves otherwise fails by name.
+
+mod claude_history;
+mod codex;
+mod codex_history;
+mod drive;
+mod fake_api;

@@ -49,6 +49,11 @@ impl SeqSet {
         self.0.get(at).is_some_and(|r| r.from <= seq)
     }
 
+    /// The numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Seq> {
+        self.0.iter().flat_map(|r| r.from..=r.to)
+    }
+
     /// Adds one number.
     pub fn insert(&mut self, seq: Seq) {
         self.insert_range(SeqRange { from: seq, to: seq });

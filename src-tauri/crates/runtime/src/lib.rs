@@ -1,3 +1,8 @@
 //! Agents as processes: one trait, one folder per adapter. Adapters translate, they do not think.
 
+pub mod codex;
+pub mod detect;
+pub mod environment;
+pub mod guard;
+pub mod process;
 pub mod session;

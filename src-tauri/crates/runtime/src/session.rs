@@ -100,8 +100,10 @@ impl std::fmt::Debug for McpAccess {
 pub struct Resume {
     /// The provider's own id.
     pub session_id: String,
-    /// Bring it back to this anchor first (T9); `None`: as it is.
-    pub rewind_to: Option<String>,
+    /// The place in its history that we count on, where known: the end of its last finished turn.
+    pub anchor: Option<String>,
+    /// More than that may stand in it: bring it back to `anchor` first, for good (T9). False: as it is.
+    pub rewind: bool,
 }
 
 /// All that a session needs to open.
@@ -186,6 +188,10 @@ pub trait AgentRuntime: Send + Sync {
     /// # Errors
     /// The program could not be asked.
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>>;
+
+    /// Uses this program instead of looking for one (R6), or looks again; for the next [`describe`](Self::describe) and
+    /// [`open`](Self::open).
+    fn pick(&self, path: Option<PathBuf>);
 
     /// Opens a session: a new one, or an earlier one.
     ///

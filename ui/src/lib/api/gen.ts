@@ -186,11 +186,31 @@ endedAt: number | null,
 /**
  * Who answers or was asked.
  */
-provider: ProviderId | null, 
+provider: ProviderId | null, } | { "type": "messageModel", 
 /**
- * The model, once known.
+ * Which reply.
  */
-model: string | null, } | { "type": "messageFlags", 
+messageId: MessageId, 
+/**
+ * The model.
+ */
+model: string, } | { "type": "partStatus", 
+/**
+ * In which message.
+ */
+messageId: MessageId, 
+/**
+ * Which part.
+ */
+key: string, 
+/**
+ * How it stands.
+ */
+status: WorkStatus, 
+/**
+ * A command's exit code, once known.
+ */
+exitCode: number | null, } | { "type": "messageFlags", 
 /**
  * Which.
  */
@@ -854,6 +874,12 @@ queuedId: QueuedId,
  */
 text: string | null, };
 
+export type QueueGoParams = { 
+/**
+ * In which thread.
+ */
+threadId: ThreadId, };
+
 export type Queued = { 
 /**
  * Its id.
@@ -1361,6 +1387,7 @@ export interface Methods {
   "turn/again": { params: TurnAgainParams; response: TurnStartResponse };
   "turn/interrupt": { params: ThreadParams; response: Nothing };
   "queue/edit": { params: QueueEditParams; response: Nothing };
+  "queue/go": { params: QueueGoParams; response: Nothing };
   "approval/answer": { params: ApprovalAnswerParams; response: Nothing };
   "approval/list": { params: Nothing; response: ApprovalListResponse };
   "handoff/preview": { params: HandoffPreviewParams; response: HandoffPreviewResponse };

@@ -4,7 +4,7 @@ use crate::{
     Millis,
     id::MessageId,
     message::{Message, MessageState},
-    part::Part,
+    part::{Part, WorkStatus},
     provider::{ProviderId, Target},
     session::SessionRecord,
     turn::record::{Approval, Queued, TurnRecord},
@@ -17,7 +17,7 @@ pub enum Write {
     /// `text` is the exact text (T4).
     Append {
         /// The message.
-        message: Message,
+        message: Box<Message>,
         /// The exact text of a handover.
         text: Option<String>,
     },
@@ -54,6 +54,17 @@ pub enum Write {
         key: String,
         /// What is appended.
         text: String,
+    },
+    /// Changes how a part of work stands, its bytes as they are.
+    PartStatus {
+        /// Which message.
+        message: MessageId,
+        /// Which part.
+        key: String,
+        /// The new status.
+        status: WorkStatus,
+        /// A command's exit code, once known.
+        exit_code: Option<i32>,
     },
     /// Folds parts away (S2).
     Supersede {

@@ -1,0 +1,8 @@
+# ./dev bench: the figures that are published, each beside what it is held against.
+need_rust
+need_node
+need_packages "$packages_build"
+
+say "handoff: the core beside plain Node"
+cargo bench --locked -p changeover-core --features naive --bench handoff
+node tests/bench/handoff.mjs

@@ -1,0 +1,136 @@
+//! Asking the login shell for its environment.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{io::AsyncReadExt, process::ChildStdout, time::timeout};
+
+use crate::{process::Launch, session::Environment};
+
+/// Output that a profile may print before our answer, in bytes.
+const BOUND: usize = 4 * 1024 * 1024;
+
+/// Set for the shell, so that a profile can tell that nobody sits in front of it.
+pub const ASKING: &str = "CHANGEOVER_READS_ENVIRONMENT";
+
+/// Variables that a shell makes for itself, or that describe a terminal.
+pub(super) fn is_shells_own(name: &str) -> bool {
+    matches!(
+        name,
+        "PATH" | "_" | "PWD" | "OLDPWD" | "SHLVL" | "TERM" | "COLUMNS" | "LINES" | "PROMPT" | "PS1" | "STARSHIP_SHELL"
+    ) || name.starts_with("ZSH_")
+        || name == ASKING
+        || name == crate::process::SESSION_MARK
+}
+
+/// The login shell's environment.
+pub(super) async fn ask(base: &Environment, limit: Duration) -> Result<Environment, String> {
+    if cfg!(windows) {
+        return Err("Windows gives every program the whole PATH".into());
+    }
+    let shell = login_shell(base).ok_or("no login shell is known")?;
+    // Interactive too: version managers sit in .zshrc and .bashrc. If that hangs (a profile that starts tmux), once without.
+    let first = ask_once(&shell, true, base, limit.mul_f32(0.7)).await;
+    match first {
+        Ok(told) => Ok(told),
+        Err(_) => ask_once(&shell, false, base, limit.mul_f32(0.3)).await,
+    }
+}
+
+/// `$SHELL`, else what the system's user list says.
+fn login_shell(base: &Environment) -> Option<PathBuf> {
+    let named = base.get("SHELL").filter(|shell| !shell.is_empty()).map(PathBuf::from);
+    named
+        .or_else(from_passwd)
+        .or_else(|| ["/bin/zsh", "/bin/bash", "/bin/sh"].iter().map(PathBuf::from).find(|p| p.exists()))
+}
+
+#[cfg(unix)]
+fn from_passwd() -> Option<PathBuf> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let list = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = list.lines().find(|line| line.split(':').nth(2) == Some(uid.as_str()))?;
+    line.split(':').nth(6).filter(|shell| !shell.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(not(unix))]
+fn from_passwd() -> Option<PathBuf> {
+    None
+}
+
+/// The command by the shell's language: begin marker, environment, end marker. The markers are put together by the shell, so
+/// that a profile with `set -v` does not print them whole beforehand.
+fn question(shell: &Path, interactive: bool, word: &str) -> Option<Vec<String>> {
+    let name = shell.file_stem()?.to_str()?;
+    let posix = format!(
+        "printf '%s%s' '<{word}' '>'; /usr/bin/env -0 2>/dev/null || /usr/bin/env; printf '%s%s' '</{word}' '>'"
+    );
+    let (flags, command): (&[&str], String) = match name {
+        "fish" => (&["-l", "-i"], posix.replace("||", "; or")),
+        "nu" => (&["-l"], format!("print -n ('<{word}' + '>'); ^/usr/bin/env -0; print -n ('</{word}' + '>')")),
+        // They take no command with a login flag; their own files are read all the same.
+        "csh" | "tcsh" => (&[], posix.replace(" 2>/dev/null", "")),
+        _ => (&["-l", "-i"], posix),
+    };
+    let flags = flags.iter().filter(|flag| interactive || **flag != "-i");
+    Some(flags.map(|flag| (*flag).to_owned()).chain(["-c".to_owned(), command]).collect())
+}
+
+async fn ask_once(shell: &Path, interactive: bool, base: &Environment, limit: Duration) -> Result<Environment, String> {
+    let word = uuid::Uuid::new_v4().simple().to_string();
+    let args = question(shell, interactive, &word).ok_or("the login shell has no name")?;
+    let mut env = base.clone();
+    // Known questions and screens of profiles that wait for somebody.
+    for (name, value) in
+        [(ASKING, "1"), ("DISABLE_AUTO_UPDATE", "true"), ("ZSH_TMUX_AUTOSTART", "false"), ("TERM", "dumb")]
+    {
+        env.insert(name.into(), value.into());
+    }
+    let folder = base.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"));
+    let args = args.into_iter().map(Into::into).collect();
+    let child = Launch { program: shell.into(), args, folder, env }.spawn().map_err(|failure| failure.message)?;
+    // At once: a profile that reads gets an end of input.
+    drop(child.stdin);
+    match timeout(limit, answer(child.stdout, &word)).await {
+        Ok(Some(text)) => {
+            // What the profile started for good (an ssh agent) is the user's, not ours to end.
+            child.process.leave_running();
+            Ok(text)
+        }
+        Ok(None) => Err(format!("{} gave no answer", shell.display())),
+        Err(_) => Err(format!("{} took too long", shell.display())),
+    }
+}
+
+async fn answer(mut stdout: ChildStdout, word: &str) -> Option<Environment> {
+    let (begin, end) = (format!("<{word}>"), format!("</{word}>"));
+    let mut got = Vec::new();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let n = stdout.read(&mut buffer).await.ok()?;
+        got.extend_from_slice(&buffer[..n]);
+        if let Some(from) = find(&got, begin.as_bytes()) {
+            let body = &got[from + begin.len()..];
+            if let Some(to) = find(body, end.as_bytes()) {
+                return Some(parse(&body[..to]));
+            }
+        }
+        if n == 0 || got.len() > BOUND {
+            return None;
+        }
+    }
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+/// NUL between entries; an `env` that cannot do that prints lines, and then a line without `=` belongs to the value before.
+fn parse(body: &[u8]) -> Environment {
+    let text = String::from_utf8_lossy(body);
+    let separator = if text.contains('\0') { '\0' } else { '\n' };
+    let pairs = text.split(separator).filter_map(|entry| entry.split_once('='));
+    pairs.filter(|(name, _)| !name.is_empty()).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}

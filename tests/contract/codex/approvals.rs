@@ -1,0 +1,138 @@
+//! Leave for commands and edits (R4).
+
+use changeover_core::approval::ApprovalSubject;
+use changeover_core::event::{Ended, RuntimeEvent};
+use changeover_core::part::{FileDelta, WorkStatus};
+use changeover_core::provider::ApprovalMode;
+use changeover_runtime::session::{Answer, SessionSpec};
+use serde_json::json;
+
+use super::bench::Bench;
+use super::turns::commands;
+
+#[tokio::test]
+async fn a_command_is_asked_for_in_full_and_runs_when_allowed() {
+    let bench = Bench::new().await;
+    for mode in [ApprovalMode::Ask, ApprovalMode::All] {
+        let mut open = bench.open(SessionSpec { mode, ..bench.spec() }).await;
+        let line = format!("echo {mode:?} > made; sed -n 's/a/b/p' made; exit 3");
+        open.send(&format!("[[tool:bash:{line}]][[say:done]]")).await;
+        let request = open.asked().await;
+        assert!(!bench.home.work().join("made").exists());
+        assert_eq!(request.subject, ApprovalSubject::Command { command: line.clone(), cwd: None });
+        open.answer(&request, Answer::Allow).await;
+        assert_eq!(open.ended().await, Ended::Completed);
+        assert_eq!(commands(&open.seen), [(line, WorkStatus::Failed, Some(3), None)]);
+        assert!(!open.seen.iter().any(|event| matches!(event, RuntimeEvent::ApprovalWithdrawn { .. })));
+        std::fs::remove_file(bench.home.work().join("made")).expect("made");
+        // A second answer, or one to nothing, is no error and does nothing.
+        open.answer(&request, Answer::Deny).await;
+        open.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_denied_command_never_runs_and_the_turn_goes_on() {
+    let bench = Bench::new().await;
+    let mut open = bench.open(bench.asking()).await;
+    open.send("[[tool:bash:echo x > made]][[say:then without]]").await;
+    let request = open.asked().await;
+    open.answer(&request, Answer::Deny).await;
+    assert_eq!(open.ended().await, Ended::Completed);
+    assert_eq!(commands(&open.seen), [("echo x > made".to_owned(), WorkStatus::Declined, None, None)]);
+    assert!(!bench.home.work().join("made").exists());
+    let turns = bench.api.turns();
+    assert!(turns[1].texts("result")[0].contains("rejected by user"), "the model is told");
+    assert!(open.seen.iter().any(|event| matches!(event, RuntimeEvent::Whole { text, .. } if text == "then without")));
+    open.close().await;
+}
+
+fn patch(text: &str) -> String {
+    let input = format!("*** Begin Patch\n{text}\n*** End Patch");
+    format!("[[call:apply_patch:{}]]", json!({"input": input}))
+}
+
+#[tokio::test]
+async fn an_edit_is_asked_for_with_its_diff() {
+    let bench = Bench::new().await;
+    let file = bench.home.work().join("new.txt");
+    // Only models of the catalogue have the tool.
+    let spec = SessionSpec { model: Some("gpt-5.5".into()), ..bench.asking() };
+    let mut open = bench.open(spec).await;
+    let mut step = async |text: &str, diff: &str, answer, status| {
+        let from = open.seen.len();
+        open.send(&patch(text)).await;
+        let request = open.asked().await;
+        let files = vec![FileDelta { path: file.display().to_string(), diff: diff.to_owned() }];
+        assert_eq!(request.subject, ApprovalSubject::Edit { files: files.clone() });
+        open.answer(&request, answer).await;
+        assert_eq!(open.ended().await, Ended::Completed);
+        let changes = open.seen[from..].iter().filter_map(|event| match event {
+            RuntimeEvent::FileChange { item, files, status } => Some((item.clone(), files.clone(), *status)),
+            _ => None,
+        });
+        let item = request.item.expect("an item");
+        let expected = [(item.clone(), files.clone(), WorkStatus::Running), (item, files, status)];
+        assert_eq!(changes.collect::<Vec<_>>(), expected);
+        std::fs::read_to_string(&file).unwrap_or_default()
+    };
+    let added = step(
+        "*** Add File: new.txt\n+hello\n+world",
+        "@@ -0,0 +1,2 @@\n+hello\n+world\n",
+        Answer::Allow,
+        WorkStatus::Completed,
+    );
+    assert_eq!(added.await, "hello\nworld\n");
+    let update = "*** Update File: new.txt\n@@\n hello\n-world\n+there";
+    let diff = "@@ -1,2 +1,2 @@\n hello\n-world\n+there\n";
+    assert_eq!(step(update, diff, Answer::Deny, WorkStatus::Declined).await, "hello\nworld\n");
+    assert_eq!(step(update, diff, Answer::Allow, WorkStatus::Completed).await, "hello\nthere\n");
+    let gone =
+        step("*** Delete File: new.txt", "@@ -1,2 +0,0 @@\n-hello\n-there\n", Answer::Allow, WorkStatus::Completed);
+    assert_eq!(gone.await, "");
+    open.close().await;
+}
+
+#[tokio::test]
+async fn with_edits_allowed_only_what_leaves_the_workspace_is_asked_for() {
+    let bench = Bench::new().await;
+    // Codex lets commands write to the folders for temporary files too, where the home of this test is.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let outside = elsewhere.path().join("outside");
+    let spec = SessionSpec { model: Some("gpt-5.5".into()), ..bench.spec() };
+    let mut open = bench.open(spec).await;
+    let edit = open.turn(&patch("*** Add File: new.txt\n+hello")).await;
+    let run = open.turn("[[tool:bash:cat new.txt]]").await;
+    // The sandbox holds, whatever the command: outside the workspace nothing is written.
+    let write = open.turn(&format!("[[tool:bash:echo x > {}]]", outside.display())).await;
+    for events in [&edit, &run, &write] {
+        assert!(!events.iter().any(|event| matches!(event, RuntimeEvent::ApprovalWanted(_))), "{events:#?}");
+    }
+    assert_eq!(commands(&run)[0].3.as_deref(), Some("hello\n"));
+    assert_eq!(commands(&write)[0].1, WorkStatus::Failed);
+    assert!(!outside.exists());
+    let call = json!({"cmd": format!("echo x > {}", outside.display()), "sandbox_permissions": "require_escalated", "justification": "I need it"});
+    open.send(&format!("[[call:exec_command:{call}]]")).await;
+    let request = open.asked().await;
+    assert_eq!(request.reason.as_deref(), Some("I need it"));
+    open.answer(&request, Answer::Allow).await;
+    assert_eq!(open.ended().await, Ended::Completed);
+    assert!(outside.exists());
+    open.close().await;
+}
+
+#[tokio::test]
+async fn a_question_that_stands_when_the_turn_is_interrupted_is_withdrawn() {
+    let bench = Bench::new().await;
+    let mut open = bench.open(bench.asking()).await;
+    open.send("[[tool:bash:echo x > made]]").await;
+    let request = open.asked().await;
+    open.session.interrupt().await.expect("interrupted");
+    let withdrawn = RuntimeEvent::ApprovalWithdrawn { key: request.key.clone() };
+    open.until(|event| *event == withdrawn).await;
+    assert_eq!(open.ended().await, Ended::Interrupted);
+    open.answer(&request, Answer::Allow).await;
+    open.answered("and on").await;
+    assert!(!bench.home.work().join("made").exists());
+    open.close().await;
+}
