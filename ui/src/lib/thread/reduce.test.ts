@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Event, EventBody, Message, Part, ThreadSummary } from '../api/gen';
-import { fromRead, KEPT, laneLike, reduce, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, KEPT, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
 
 const thread: ThreadSummary = {
   id: 't', projectId: 'p', title: 'A', target: { provider: 'claude', model: null, effort: null, mode: 'ask' },
@@ -55,7 +55,7 @@ describe('reduce', () => {
     for (const body of [
       { type: 'text', messageId: 'm9', key: 'a', text: 'x' },
       { type: 'text', messageId: 'm2', key: 'unknown', text: 'x' },
-      { type: 'messageState', messageId: 'm9', state: 'done', endedAt: 1, provider: null, model: null },
+      { type: 'messageState', messageId: 'm9', state: 'done', endedAt: 1, provider: null },
       { type: 'part', messageId: 'm9', part: text('a', '') },
     ] satisfies EventBody[])
       expect(reduce(state([message(2)]), event(11, body)).stale, JSON.stringify(body)).toBe(true);
@@ -85,8 +85,17 @@ describe('reduce', () => {
   });
 
   it('keeps the provider and model that it knew when the end of a reply names none', () => {
-    const after = reduce(state([message(2, { model: 'opus', state: 'open' })]), event(11, { type: 'messageState', messageId: 'm2', state: 'interrupted', endedAt: 5, provider: null, model: null }));
+    const after = reduce(state([message(2, { model: 'opus', state: 'open' })]), event(11, { type: 'messageState', messageId: 'm2', state: 'interrupted', endedAt: 5, provider: null }));
     expect(after.messages[0]).toMatchObject({ state: 'interrupted', endedAt: 5, provider: 'claude', model: 'opus' });
+  });
+
+  it('takes the status of work without its bytes, and a model once it is known', () => {
+    const command: Part = { key: 'c', superseded: false, body: { type: 'command', command: 'ls', status: 'running', exitCode: null, output: 'a' } };
+    let now = state([message(2, { parts: [command, text('a', '')] })]);
+    now = reduce(now, event(11, { type: 'partStatus', messageId: 'm2', key: 'c', status: 'failed', exitCode: 3 }));
+    now = reduce(now, event(12, { type: 'messageModel', messageId: 'm2', model: 'opus' }));
+    expect(now.messages[0]).toMatchObject({ model: 'opus', parts: [{ body: { status: 'failed', exitCode: 3, output: 'a' } }, text('a', '')] });
+    expect(reduce(now, event(13, { type: 'partStatus', messageId: 'm2', key: 'a', status: 'failed', exitCode: null })).stale).toBe(true);
   });
 
   it('settles an approval in its place and forgets settled ones when another turn begins', () => {
@@ -112,11 +121,13 @@ describe('pages', () => {
     expect(after.messages.map((one) => one.seq)).toEqual(stretch(55, 120).map((one) => one.seq));
   });
 
-  it('keeps a bounded number: far pages are dropped at the other end', () => {
-    const up = withOlder(state(stretch(101, 100 + KEPT), { hasBefore: true }), { messages: stretch(41, 100), hasBefore: true });
+  it('keeps a bounded number: the far end is dropped, and lanes stay', () => {
+    const up = trimmed(withOlder(state(stretch(101, 100 + KEPT), { hasBefore: true }), { messages: stretch(41, 100), hasBefore: true }), 'newest');
     expect([up.messages.length, up.messages[0]?.seq, up.hasAfter]).toEqual([KEPT, 41, true]);
-    const down = withNewer(state(stretch(1, KEPT), { hasAfter: true }), { messages: stretch(KEPT + 1, KEPT + 60), hasAfter: true });
-    expect([down.messages.length, down.messages[0]?.seq, down.hasBefore]).toEqual([KEPT, 61, true]);
+    const down = trimmed(withNewer(state([message(1), handover(2), ...stretch(3, KEPT)], { hasAfter: true }), { messages: stretch(KEPT + 1, KEPT + 60), hasAfter: true }), 'oldest');
+    expect([down.messages.length, down.messages[0]?.seq, down.hasBefore, down.lane]).toEqual([KEPT, 61, true, 1]);
+    const few = state(stretch(1, 10));
+    expect(trimmed(few, 'oldest')).toBe(few);
   });
 
   it('keeps every message in its lane when pages come, go and are read again', () => {

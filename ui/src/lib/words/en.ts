@@ -293,6 +293,7 @@ export const words = {
     queued: 'Queued',
     queuedFor: (name: string) => `goes to ${name}`,
     edit: 'Edit',
+    sendNow: 'Send now',
     takeBack: 'Take back',
     save: 'Save',
     window: (w: string) => `${w} window`,
