@@ -175,6 +175,8 @@ function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, said:
         rows.push({ ...after, kind: 'text', key: key(part), message, part, live: growing });
         break;
       case 'reasoning':
+        // Some models reason without showing any of it.
+        if (part.body.text.trim() === '') break;
         flush();
         rows.push({ ...after, kind: 'reasoning', key: key(part), message, part, live: growing });
         break;
