@@ -3,8 +3,10 @@
 //! A fact about a CLI that a rule of ours rests on is written here as a test, so that a new version of the CLI that
 //! behaves otherwise fails by name.
 
+mod claude;
 mod claude_history;
 mod codex;
 mod codex_history;
 mod drive;
 mod fake_api;
+mod mcp;

@@ -1,5 +1,6 @@
 //! Agents as processes: one trait, one folder per adapter. Adapters translate, they do not think.
 
+pub mod claude;
 pub mod codex;
 pub mod detect;
 pub mod environment;
