@@ -138,6 +138,7 @@ impl Conversation {
 
     /// The process is gone: what was open is cut off.
     pub fn exited(&mut self) -> Vec<RuntimeEvent> {
+        self.prompt = None;
         let mut events = self.tools.cut_off(true);
         events.extend(self.withdraw_all());
         events
