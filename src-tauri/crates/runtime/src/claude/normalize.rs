@@ -99,7 +99,6 @@ impl Conversation {
         self.prompt = Some(Outstanding { id, started: false, closed: None, end: None });
         self.stopping = false;
         self.cut_short = false;
-        self.limit_ends = None;
         Ok(())
     }
 
@@ -178,8 +177,10 @@ impl Conversation {
                 }));
             }
             Inbound::Lifecycle(frame) => self.lifecycle(frame, &mut out),
-            Inbound::RateLimit { status, resets_at } if status == "rejected" => {
-                self.limit_ends = resets_at.map(|seconds| seconds.saturating_mul(1000));
+            // Told when it changes, not with every prompt that meets it.
+            Inbound::RateLimit { status, resets_at } => {
+                self.limit_ends =
+                    resets_at.filter(|_| status == "rejected").map(|seconds| seconds.saturating_mul(1000));
             }
             Inbound::Result(result) => self.result(&result, &mut out),
             Inbound::ControlRequest { id, request } => self.asked(id, &request, &mut out),
@@ -189,11 +190,7 @@ impl Conversation {
                 }
             }
             Inbound::Unknown { kind } => out.push(Effect::Event(RuntimeEvent::Raw { kind })),
-            Inbound::Stream(_)
-            | Inbound::Retry(_)
-            | Inbound::RateLimit { .. }
-            | Inbound::ControlResponse { .. }
-            | Inbound::Nothing => {}
+            Inbound::Stream(_) | Inbound::Retry(_) | Inbound::ControlResponse { .. } | Inbound::Nothing => {}
         }
         out
     }
