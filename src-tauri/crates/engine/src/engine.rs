@@ -8,7 +8,7 @@ use std::{
 
 use changeover_core::{
     failure::Failure,
-    id::{ProjectId, ThreadId},
+    id::ThreadId,
     part::{PartBody, WorkStatus},
     provider::{ProviderId, Target},
     turn::state::{Late, MAX_ATTEMPTS, OpenTurn, Pending, ThreadState},
@@ -75,7 +75,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// Opens the data folder's database and starts; threads that an earlier run left in the middle are mended.
+    /// Opens the data folder's database. What an earlier run left in the middle waits for [`Engine::take_up`].
     ///
     /// # Errors
     /// The store's, each with the file's path and a way on (S5).
@@ -99,13 +99,21 @@ impl Engine {
             tokens: Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
         });
-        let engine = Self { inner };
-        engine.mend().await?;
-        Ok(engine)
+        for (id, runtime) in &inner.runtimes {
+            let (store, name) = (inner.store.clone(), crate::api::provider::picked_setting(id.as_str()));
+            if let Some(path) = read(move || store.setting(&name)).await?.and_then(|v| v.as_str().map(PathBuf::from)) {
+                runtime.pick(Some(path));
+            }
+        }
+        Ok(Self { inner })
     }
 
-    /// Takes up every thread that an earlier run left with an open turn or a waiting queue.
-    async fn mend(&self) -> Result<(), StoreError> {
+    /// Takes up every thread that an earlier run left with an open turn, and has the database checked if it did not end
+    /// cleanly. To be called once, when sessions can be opened.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn take_up(&self) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
         let store = inner.store.clone();
         let found = read(move || store.open_turns()).await?;
@@ -395,7 +403,11 @@ impl Inner {
             if !family.insert(parent) {
                 break;
             }
-            at = parents.get(&parent).copied().flatten();
+            // A deleted thread is in no list, but what it was forked from is an ancestor all the same.
+            at = match parents.get(&parent) {
+                Some(above) => *above,
+                None => self.store.thread(parent).map_or(None, |deleted| deleted.parent),
+            };
         }
         for (id, _) in &parents {
             let (mut at, mut steps) = (Some(*id), 0);
@@ -409,10 +421,5 @@ impl Inner {
             }
         }
         Ok(family)
-    }
-
-    /// The project's summary as the wire has it.
-    pub(crate) fn project(&self, id: ProjectId) -> Result<changeover_store::Project, StoreError> {
-        self.store.project(id)
     }
 }

@@ -1,2 +1,5 @@
 //! The command line without a window.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    changeover_server::cli::main()
+}

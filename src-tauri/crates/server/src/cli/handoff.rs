@@ -1,0 +1,71 @@
+//! `changeover handoff preview`: the exact bytes that the next turn would tell.
+
+use std::process::ExitCode;
+
+use changeover_core::{
+    id::ThreadId,
+    provider::{ProviderId, Target},
+};
+use changeover_engine::api::types::{
+    HandoffPreviewParams, HandoffPreviewResponse, PageAt, ThreadReadParams, ThreadReadResponse,
+};
+use clap::{Args, Subcommand};
+
+use super::{Common, door, output};
+
+#[derive(Debug, Args)]
+pub(super) struct HandoffCommand {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What the next turn would tell a provider: the exact bytes on standard output.
+    Preview {
+        /// The thread.
+        thread: ThreadId,
+        /// For whom; else the thread's own choice.
+        #[arg(long)]
+        provider: Option<ProviderId>,
+        /// Its model.
+        #[arg(long)]
+        model: Option<String>,
+    },
+}
+
+impl HandoffCommand {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let What::Preview { thread, provider, model } = self.what;
+        let session = door(&self.common).await?;
+        let read = ThreadReadParams { thread_id: thread, at: PageAt::Newest, limit: Some(1) };
+        let page: ThreadReadResponse = session.connection.ask("thread/read", &read).await?;
+        let own = page.thread.target;
+        let target = match provider {
+            Some(provider) => Target { provider, model, effort: None, mode: own.mode },
+            None => Target { model: model.or(own.model.clone()), ..own },
+        };
+        let params = HandoffPreviewParams { thread_id: thread, target: Some(target), with_text: true };
+        let preview: HandoffPreviewResponse = session.connection.ask("handoff/preview", &params).await?;
+        if self.common.json {
+            output::json(&preview)?;
+        } else {
+            output::text(preview.text.as_deref().unwrap_or_default());
+            match &preview.handover {
+                None => eprintln!("{}: nothing to tell", preview.target.provider.display_name()),
+                Some(h) => eprintln!(
+                    "{}: {} of {} messages, {} of {} bytes",
+                    preview.target.provider.display_name(),
+                    h.messages_told,
+                    h.messages_total,
+                    h.used,
+                    h.budget
+                ),
+            }
+        }
+        session.close().await;
+        Ok(ExitCode::SUCCESS)
+    }
+}

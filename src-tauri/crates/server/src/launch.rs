@@ -1,0 +1,192 @@
+//! Starting an engine with all that belongs to it: the folder's lock, the guard, the runtimes, the loopback server. Or
+//! finding the one that runs (U9).
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use changeover_engine::{
+    Engine, EngineOptions,
+    lock::{self, Address, Claim, FolderLock},
+    secret,
+};
+use changeover_runtime::{
+    environment,
+    guard::{self, Guard},
+    process,
+    session::{AgentRuntime, Environment},
+};
+
+use crate::{door::Door, http::Server};
+
+/// The variable that names the data folder (U8).
+pub const DATA_VARIABLE: &str = "CHANGEOVER_DATA_DIR";
+/// How long to wait for an engine that is just starting or ending.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// How to start.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `--data`.
+    pub data: Option<PathBuf>,
+    /// Attempts of a turn (G16); `None`: the rule's.
+    pub max_attempts: Option<u32>,
+    /// Whether this process shows a real window.
+    pub window: bool,
+}
+
+/// A running engine of this process. Dropped, everything that it started is ended.
+pub struct Running {
+    engine: Engine,
+    server: Server,
+    guard: Mutex<Option<Guard>>,
+    _lock: FolderLock,
+}
+
+impl Running {
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The loopback server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Ends all agents in good order, then lets the guard see to the rest.
+    pub async fn close(&self) {
+        self.engine.close().await;
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(guard) = guard {
+            let _ = tokio::task::spawn_blocking(move || guard.finish()).await;
+        }
+    }
+}
+
+/// The data folder: `--data`, else `CHANGEOVER_DATA_DIR`, else the platform's (U8).
+///
+/// # Errors
+/// None of them can be told.
+pub fn data_folder(chosen: Option<&Path>, env: &Environment) -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env.get(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let folder = match chosen.map(Path::to_owned).or_else(|| set(DATA_VARIABLE)) {
+        Some(folder) => folder,
+        None => platform_folder(&set).context("no home folder is set: name a data folder with --data")?,
+    };
+    std::path::absolute(&folder).with_context(|| format!("{} is no usable path", folder.display()))
+}
+
+#[cfg(target_os = "macos")]
+fn platform_folder(set: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    Some(set("HOME")?.join("Library/Application Support/changeover"))
+}
+
+#[cfg(windows)]
+fn platform_folder(set: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    Some(set("APPDATA")?.join("changeover"))
+}
+
+#[cfg(not(any(windows, target_os = "macos")))]
+fn platform_folder(set: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    set("XDG_DATA_HOME")
+        .filter(|p| p.is_absolute())
+        .or_else(|| Some(set("HOME")?.join(".local/share")))
+        .map(|p| p.join("changeover"))
+}
+
+/// Opens the door to the data folder's engine, starting one in this process if none runs.
+///
+/// # Errors
+/// The folder, the database, the guard or the port could not be had; each says what to do.
+pub async fn open(options: &Options) -> anyhow::Result<Door> {
+    let env = environment::own();
+    let folder = data_folder(options.data.as_deref(), &env)?;
+    let begun = std::time::Instant::now();
+    loop {
+        let claim =
+            lock::claim(&folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
+        match claim {
+            Claim::Ours(lock) => return Ok(Door::Own(Arc::new(start(options, folder, env, lock).await?))),
+            Claim::Theirs(address) => {
+                let door = Door::Other(address);
+                match door.connect().await {
+                    Ok(_) => return Ok(door),
+                    Err(error) if begun.elapsed() > SILENCE => {
+                        return Err(error).context(
+                            "another Changeover has this data folder and does not answer: end it and try again",
+                        );
+                    }
+                    Err(_) => {}
+                }
+            }
+            Claim::Silent if begun.elapsed() > SILENCE => {
+                bail!(
+                    "another process holds {} and does not say where it can be reached: end it and try again",
+                    folder.join("engine.lock").display()
+                );
+            }
+            Claim::Silent => {}
+        }
+        // Another engine is starting or ending; its file appears or its lock goes.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn start(options: &Options, folder: PathBuf, env: Environment, lock: FolderLock) -> anyhow::Result<Running> {
+    let program = std::env::current_exe().context("this program's own path cannot be told")?;
+    let prefix = mark_prefix(&folder);
+    let mark = format!("{prefix}{}", secret::token());
+    // R5: the guard first; then what an earlier run left behind; then, and only then, agents.
+    let guard = {
+        let (program, mark) = (program.clone(), mark.clone());
+        tokio::task::spawn_blocking(move || {
+            let guard = guard::start_guard(&program, &["guard"], &mark)?;
+            process::end_marked(&prefix);
+            Ok::<_, std::io::Error>(guard)
+        })
+        .await?
+        .context("the guard process could not be started")?
+    };
+    let engine_options = EngineOptions {
+        runtimes: runtimes(&program, &folder),
+        data_folder: folder,
+        environment: env,
+        repair_environment: std::env::var_os(NO_SHELL).is_none(),
+        mark,
+        max_attempts: options.max_attempts,
+        window: options.window,
+    };
+    let engine = Engine::open(engine_options).await?;
+    let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
+    engine.set_mcp_url(format!("{}/mcp", server.url));
+    engine.take_up().await?;
+    engine.look_for_providers();
+    let address = Address { url: server.url.clone(), token: server.token.clone(), pid: std::process::id() };
+    lock.publish(&address).context("the engine's address could not be written to the data folder")?;
+    Ok(Running { engine, server, guard: Mutex::new(Some(guard)), _lock: lock })
+}
+
+/// Set, the login shell is not asked for its environment: for tests, which bring a whole one.
+pub const NO_SHELL: &str = "CHANGEOVER_NO_SHELL";
+
+/// What the marks of all runs on this data folder begin with.
+fn mark_prefix(folder: &Path) -> String {
+    format!("{}.", &changeover_core::handoff::render::hash(&folder.display().to_string())[..16])
+}
+
+/// The providers on offer, in the picker's order.
+fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
+    vec![
+        Arc::new(changeover_runtime::claude::Claude::default()),
+        Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
+        Arc::new(changeover_runtime::practice::practice_runtime(
+            program.to_owned(),
+            vec!["practice-agent".into()],
+            Some(folder.join("practice")),
+        )),
+    ]
+}
