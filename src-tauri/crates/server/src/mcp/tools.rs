@@ -11,7 +11,7 @@ use changeover_engine::{
         types::{HistoryListResponse, HistoryReadResponse, HistorySearchResponse},
     },
 };
-use http::request::Parts;
+use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
