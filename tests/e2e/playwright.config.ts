@@ -1,7 +1,7 @@
 import { defineConfig } from '@playwright/test';
 
 // The page on the fake backend, served by Vite's preview under the strictest policy that a shell of ours sets.
-const PORT = 4173;
+const PORT = 4174;
 
 export default defineConfig({
   testDir: './web',
@@ -18,7 +18,7 @@ export default defineConfig({
     launchOptions: { executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
   },
   webServer: {
-    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort`,
+    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort --bypass-lock`,
     cwd: '../../ui',
     url: `http://127.0.0.1:${PORT}`,
     reuseExistingServer: !process.env.CI,

@@ -422,5 +422,4 @@ impl Inner {
         }
         Ok(family)
     }
-
 }

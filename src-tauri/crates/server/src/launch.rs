@@ -108,8 +108,8 @@ pub async fn open(options: &Options) -> anyhow::Result<Door> {
     let folder = data_folder(options.data.as_deref(), &env)?;
     let begun = std::time::Instant::now();
     loop {
-        let claim = lock::claim(&folder)
-            .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
+        let claim =
+            lock::claim(&folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
         match claim {
             Claim::Ours(lock) => return Ok(Door::Own(Arc::new(start(options, folder, env, lock).await?))),
             Claim::Theirs(address) => {
@@ -117,7 +117,9 @@ pub async fn open(options: &Options) -> anyhow::Result<Door> {
                 match door.connect().await {
                     Ok(_) => return Ok(door),
                     Err(error) if begun.elapsed() > SILENCE => {
-                        return Err(error).context("another Changeover has this data folder and does not answer: end it and try again");
+                        return Err(error).context(
+                            "another Changeover has this data folder and does not answer: end it and try again",
+                        );
                     }
                     Err(_) => {}
                 }
@@ -160,7 +162,7 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
         window: options.window,
     };
     let engine = Engine::open(engine_options).await?;
-    let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
+    let server = Server::start(engine.clone(), axum::Router::new()).await?;
     engine.set_mcp_url(format!("{}/mcp", server.url));
     engine.take_up().await?;
     engine.look_for_providers();
@@ -180,9 +182,9 @@ fn mark_prefix(folder: &Path) -> String {
 /// The providers on offer, in the picker's order.
 fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
     vec![
-        Arc::new(changeover_runtime::claude::ClaudeRuntime::new()),
+        Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
-        Arc::new(changeover_runtime::practice::runtime(program, &folder.join("practice"))),
+        // Arc::new(changeover_runtime::practice::runtime(program, &folder.join("practice"))),
     ]
 }
 

@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 512 * 1024;
 /// Messages looked through for one question: candidates of the index, or, for words under three characters, the newest.
 const LOOKED_THROUGH: usize = 4_000;
 const SCANNED: i64 = 20_000;
-const SCANNED_BYTES: usize = 16 << 20;
+const SCANNED_BYTES: usize = 8 << 20;
 /// Messages not yet in the index that a question looks through all the same.
 const PENDING: i64 = 256;
 

@@ -3,7 +3,7 @@
 use changeover_core::{
     id::{MessageId, ThreadId},
     message::Message,
-    part::Part,
+    part::{Part, PartBody, WorkStatus},
     provider::ProviderId,
     seq::{Seq, SeqSet},
 };
@@ -163,11 +163,22 @@ impl Store {
             let mut running = Vec::new();
             for (id, message, provider, item) in rows {
                 let provider = provider.and_then(|text| text.parse().ok());
-                if let (Some(provider), Some(part)) = (provider, message::load_part(conn, message, &item)?) {
+                let part = message::load_part(conn, message, &item)?.filter(|part| is_running(&part.body));
+                if let (Some(provider), Some(part)) = (provider, part) {
                     running.push(RunningPart { message: id, provider, part });
                 }
             }
             Ok(running)
         })
     }
+}
+
+/// Whether it is work that has not ended. A plan's entry under way is none.
+fn is_running(body: &PartBody) -> bool {
+    matches!(
+        body,
+        PartBody::Command { status: WorkStatus::Running, .. }
+            | PartBody::Tool { status: WorkStatus::Running, .. }
+            | PartBody::FileChange { status: WorkStatus::Running, .. }
+    )
 }

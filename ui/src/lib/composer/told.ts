@@ -16,7 +16,7 @@ function firstLine(message: Message): string {
   for (const part of message.parts) {
     if (part.body.type !== 'text' || part.superseded) continue;
     const line = part.body.text.split('\n').find((one) => one.trim() !== '');
-    if (line) return line.replace(/^#+\s+|[*_`]/g, '').slice(0, 160);
+    if (line) return line.replace(/^#+\s+|\*\*|`/g, '').slice(0, 160);
   }
   return message.parts.some((part) => part.body.type === 'command') ? '$ …' : '';
 }

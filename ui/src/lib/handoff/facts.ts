@@ -1,5 +1,5 @@
 /** A transition in words: the divider and the composer's next-turn line say the same things in the same order. Pure. */
-import type { Handover, HandoffPreviewResponse, ItemMark, ProviderId, TransitionKind } from '../api/gen';
+import type { Handover, HandoffPreviewResponse, ItemMark, ProviderId } from '../api/gen';
 import { words } from '../words/en';
 import { sizeK } from '../words/format';
 
@@ -10,8 +10,14 @@ export function tookOver(handover: Handover, from: ProviderId | null, name: stri
   return words.handoff.took(name);
 }
 
+/** Nothing but the session's own words since it last spoke, as while its own turn runs. */
+export function missesNothing(handover: Handover): boolean {
+  return handover.kind === 'delta' && handover.messagesTotal === 0 && handover.commandsTotal === 0;
+}
+
 /** `handoff · 12 of 15 messages · 12.4 kB of 16 kB`, in pieces that a narrow line may drop from. */
 export function facts(handover: Handover): string[] {
+  if (missesNothing(handover)) return [words.handoff.kinds.reuse];
   const kind = words.handoff.kinds[handover.kind];
   switch (handover.kind) {
     case 'delta': {
@@ -31,6 +37,7 @@ export function shortFacts(preview: Pick<HandoffPreviewResponse, 'kind' | 'hando
   const { kind, handover } = preview;
   if (!handover) return words.handoff.kinds[kind];
   if (kind === 'handoff' && handover.budget > 0) return [words.handoff.kinds.handoff, words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal), sizeK(handover.used)].join(' · ');
+  if (kind === 'delta' && !missesNothing(handover)) return [words.handoff.missedShort(handover.messagesTold), sizeK(handover.bytes)].join(' · ');
   return facts(handover).join(' · ');
 }
 
@@ -61,6 +68,6 @@ export function stripWords(handover: Handover): string {
 }
 
 /** Whether there is something to read before it is sent. */
-export function tells(kind: TransitionKind): boolean {
-  return kind === 'handoff' || kind === 'delta' || kind === 'replay';
+export function tells(preview: Pick<HandoffPreviewResponse, 'handover'>): boolean {
+  return preview.handover !== null && !missesNothing(preview.handover);
 }

@@ -77,6 +77,8 @@ function clean(html: string): string {
     ALLOWED_TAGS: ALLOWED,
     ALLOWED_ATTR: ['href', 'title', 'class', 'dir', 'start', 'align', 'role', 'aria-label'],
     ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    // The address rule is for addresses; without this it would take other attributes away too.
+    ADD_URI_SAFE_ATTR: ['dir', 'start', 'align', 'role'],
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
   });

@@ -119,7 +119,9 @@ export function rowsOf(state: ThreadState, memory: RowMemory, pending: readonly 
       const live = message.state === 'open' && state.turn !== null && !state.hasAfter && last;
       if (turnMessage && message.seq > turnMessage.seq) answered = true;
       const settled = message.parts.map((part) => (placed.get(part.key) ?? []).map((one) => one.state).join()).join('|');
-      rows.push(...memory.get(message, `${who} ${lane} ${first} ${live} ${settled}`, () => reply(message, place, live, placed)));
+      // An error that follows says it all.
+      const said = message.state === 'failed' && state.messages[at + 1]?.notice?.type === 'error';
+      rows.push(...memory.get(message, `${who} ${lane} ${first} ${live} ${said} ${settled}`, () => reply(message, place, live, said, placed)));
       return;
     }
     if (message.notice?.type === 'error') {
@@ -146,7 +148,7 @@ export function rowsOf(state: ThreadState, memory: RowMemory, pending: readonly 
   return rows;
 }
 
-function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, settled: Map<string, Approval[]>): Row[] {
+function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, said: boolean, settled: Map<string, Approval[]>): Row[] {
   const after = { ...place, first: false };
   const rows: Row[] = [{ ...place, kind: 'head', key: message.id, message, live }];
   let stack: Part[] = [];
@@ -173,6 +175,8 @@ function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, settl
         rows.push({ ...after, kind: 'text', key: key(part), message, part, live: growing });
         break;
       case 'reasoning':
+        // Some models reason without showing any of it.
+        if (part.body.text.trim() === '') break;
         flush();
         rows.push({ ...after, kind: 'reasoning', key: key(part), message, part, live: growing });
         break;
@@ -190,7 +194,7 @@ function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, settl
     }
   });
   flush();
-  if (message.state === 'interrupted' || message.state === 'failed') rows.push({ ...after, kind: 'end', key: `${message.id} end`, message });
+  if (message.state === 'interrupted' || (message.state === 'failed' && !said)) rows.push({ ...after, kind: 'end', key: `${message.id} end`, message });
   return rows;
 }
 

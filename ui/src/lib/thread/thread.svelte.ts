@@ -3,7 +3,7 @@ import { SvelteMap } from 'svelte/reactivity';
 import { call, onEvents, onReturn } from '../api/client.svelte';
 import type { ApiError, ApprovalDecision, ApprovalId, Event, HandoffPreviewResponse, MessageId, QueuedId, Target, ThreadId } from '../api/gen';
 import { asApiError } from '../api/transport/transport';
-import { fromRead, laneLike, reduce, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
 import { RowMemory, rowsOf, type Row } from './rows';
 
 const PAGE = 60;
@@ -25,6 +25,8 @@ export class Thread {
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
   /** What the person opened or closed; rows out of view are not kept, so it stands here. */
+  /** Counts up when the person opened or closed something: the view stays where it is. */
+  held = $state(0);
   private opened = new SvelteMap<string, boolean>();
   /** Counts up when the view should go to a message. */
   goTo = $state.raw<{ seq: number; at: number } | null>(null);
@@ -47,6 +49,7 @@ export class Thread {
   }
   setOpen(key: string, to: boolean): void {
     this.opened.set(key, to);
+    this.held++;
   }
 
   /** Watches and reads. */
@@ -153,6 +156,11 @@ export class Thread {
     }
   }
 
+  /** Lets go of far messages. Apart from adding any: the list can follow one end at a time. */
+  trim(from: 'oldest' | 'newest'): void {
+    if (this.state) this.state = trimmed(this.state, from);
+  }
+
   /** Goes to the newest message, reading it where it is not in memory. */
   async newest(): Promise<void> {
     if (this.state?.hasAfter) await this.readAt({ type: 'newest' });
@@ -237,6 +245,9 @@ export class Thread {
   }
   editQueued(queuedId: QueuedId, text: string | null) {
     return this.ask(call('queue/edit', { threadId: this.id, queuedId, text }));
+  }
+  sendQueued() {
+    return this.ask(call('queue/go', { threadId: this.id }));
   }
   pin(messageId: MessageId, on: boolean) {
     return this.ask(call('message/pin', { threadId: this.id, messageId, on }));

@@ -36,18 +36,32 @@ function windowPlatform(): Platform {
   };
 }
 
+const PAUSE_MS = 1_000;
+
 export function tauriTransport(): Transport {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let retry: (() => void) | undefined;
+
   return {
     platform: windowPlatform(),
     connect(listener) {
-      const channel = new Channel<Event | Event[]>();
-      channel.onmessage = (message) => listener.events(Array.isArray(message) ? message : [message]);
-      invoke('connect', { channel }).then(
-        () => listener.line('open'),
-        () => listener.line('away'),
-      );
+      const away = () => {
+        listener.line('away');
+        timer = setTimeout(open, PAUSE_MS);
+      };
+      const open = () => {
+        clearTimeout(timer);
+        const channel = new Channel<Event[] | null>();
+        // `null`: the connection behind the channel ended, because the page was too slow or the engine of another process is gone.
+        channel.onmessage = (batch) => (batch ? listener.events(batch) : away());
+        invoke('rpc', { method: 'event/watch', params: { threadIds: [] }, channel }).then(() => listener.line('open'), away);
+      };
+      retry = open;
+      open();
     },
-    retryNow() {},
+    retryNow() {
+      retry?.();
+    },
     async call<M extends Method>(method: M, params: Params<M>) {
       try {
         return await invoke<Response<M>>('rpc', { method, params });

@@ -33,6 +33,7 @@ export function wsTransport(): Transport {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let early: { send(): void; fail(): void }[] = [];
   let everOpen = false;
+  let codeGood = true;
 
   function turn(to: LineState) {
     if (state === to && to !== 'open') return;
@@ -76,7 +77,7 @@ export function wsTransport(): Transport {
   }
 
   async function lookAgain() {
-    if (!everOpen && (await refused())) {
+    if (!everOpen && (!codeGood || (await refused()))) {
       for (const call of early) call.fail();
       early = [];
       return turn('refused');
@@ -101,7 +102,10 @@ export function wsTransport(): Transport {
     connect(to) {
       listener = to;
       exchangeCode(window.location, window.history, fetch.bind(window)).then(
-        () => open(),
+        (good) => {
+          codeGood = good;
+          open();
+        },
         () => open(),
       );
     },

@@ -219,6 +219,10 @@ export class FakeEngine {
       this.tell(thread, { type: 'queue', queue: thread.queue });
       return {};
     },
+    'queue/go': ({ threadId }) => {
+      this.goOn(this.at(threadId));
+      return {};
+    },
     'approval/answer': ({ threadId, approvalId, decision }) => {
       const thread = this.at(threadId);
       const at = thread.approvals.findIndex((one) => one.id === approvalId);
@@ -319,12 +323,23 @@ export class FakeEngine {
     return answer;
   }
 
+  /** Sends the head of the queue. */
+  goOn(thread: Live): void {
+    const next = thread.turn ? undefined : thread.queue.shift();
+    if (!next) return;
+    this.tell(thread, { type: 'queue', queue: thread.queue });
+    const seq = (thread.messages.at(-1)?.seq ?? 0) + 1;
+    const queued = this.put(thread, message('user', seq, Date.now(), { provider: next.target.provider, parts: [text(next.text)] }));
+    this.tell(thread, { type: 'message', message: queued });
+    this.begin(thread, queued, next.target);
+  }
+
   /** Runs a turn for a message that stands in the transcript. */
   begin(thread: Live, one: Message, to: Target): string {
     thread.turn = { id: id('turn'), messageId: one.id, target: to, phase: 'preparing', startedAt: Date.now(), attempt: 1, retry: null };
     if (one.state !== 'done') {
       this.put(thread, { ...one, state: 'done', provider: to.provider });
-      this.tell(thread, { type: 'messageState', messageId: one.id, state: 'done', endedAt: null, provider: to.provider, model: null });
+      this.tell(thread, { type: 'messageState', messageId: one.id, state: 'done', endedAt: null, provider: to.provider });
     }
     this.tell(thread, { type: 'turn', turn: thread.turn });
     this.touch(thread, { mark: 'running' });

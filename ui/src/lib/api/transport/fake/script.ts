@@ -44,7 +44,7 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
   };
   const end = (reply: Message, state: Message['state']) => {
     const done = engine.put(thread, { ...(thread.messages.find((other) => other.id === reply.id) ?? reply), state, endedAt: Date.now() });
-    engine.tell(thread, { type: 'messageState', messageId: done.id, state, endedAt: done.endedAt, provider: done.provider, model: done.model });
+    engine.tell(thread, { type: 'messageState', messageId: done.id, state, endedAt: done.endedAt, provider: done.provider });
     finish(state === 'done' ? 'idle' : 'failed');
   };
   const finish = (mark: 'idle' | 'failed') => {
@@ -52,13 +52,7 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
     thread.stop = null;
     engine.tell(thread, { type: 'turn', turn: null }, { type: 'sessions', sessions: engine.sessions(thread) });
     engine.touch(thread, { mark });
-    const next = thread.queue.shift();
-    if (!next) return;
-    engine.tell(thread, { type: 'queue', queue: thread.queue });
-    const seq = (thread.messages.at(-1)?.seq ?? 0) + 1;
-    const queued = engine.put(thread, message('user', seq, Date.now(), { provider: next.target.provider, parts: [text(next.text)] }));
-    engine.tell(thread, { type: 'message', message: queued });
-    engine.begin(thread, queued, next.target);
+    if (mark === 'idle') engine.goOn(thread);
   };
   const grow = async (reply: Message, words: string) => {
     let current = thread.messages.find((other) => other.id === reply.id) ?? reply;
@@ -96,7 +90,7 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
   if (low.includes('refuse') && seen === undefined) {
     thread.texts.set(`refused ${one.id}`, '');
     engine.put(thread, { ...one, state: 'notAnswered' });
-    engine.tell(thread, { type: 'messageState', messageId: one.id, state: 'notAnswered', endedAt: null, provider: to.provider, model: null });
+    engine.tell(thread, { type: 'messageState', messageId: one.id, state: 'notAnswered', endedAt: null, provider: to.provider });
     fail(to.provider, { kind: 'notLoggedIn', message: 'Not logged in · Please run /login', hint: 'Run `claude` in a terminal and log in, then send it again.' });
     return finish('failed');
   }
@@ -132,8 +126,10 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
   thread.context.set(to.provider, (thread.context.get(to.provider) ?? 12_000) + 1_800);
   thread.known.set(to.provider, thread.messages.at(-1)?.seq ?? 0);
   if (low.includes('fail') && !stopped) {
+    const cut = engine.put(thread, { ...(thread.messages.find((other) => other.id === reply.id) ?? reply), state: 'failed', endedAt: Date.now() });
+    engine.tell(thread, { type: 'messageState', messageId: cut.id, state: 'failed', endedAt: cut.endedAt, provider: cut.provider });
     fail(to.provider, { kind: 'unavailable', message: '529, overloaded. Tried 3 times in 41 s.', hint: null });
-    return end(reply, 'failed');
+    return finish('failed');
   }
   end(reply, stopped ? 'interrupted' : 'done');
 }
