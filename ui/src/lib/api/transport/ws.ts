@@ -87,10 +87,10 @@ export function wsTransport(): Transport {
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
 
-  // A WebSocket does not tell why it was not opened; a plain request to the same door does.
+  // A WebSocket does not tell why it was not opened; a plain request that needs the same cookie does.
   async function refused(): Promise<boolean> {
     try {
-      const answer = await fetch('/rpc', { credentials: 'same-origin' });
+      const answer = await fetch('/code', { method: 'POST', credentials: 'same-origin' });
       return answer.status === 401 || answer.status === 403;
     } catch {
       return false;
