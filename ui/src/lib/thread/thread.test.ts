@@ -4,10 +4,52 @@ import type { Event, Methods, ThreadReadResponse } from '../api/gen';
 import type { Listener, Transport } from '../api/transport/transport';
 import { Thread } from './thread.svelte';
 
-const summary = { id: 't', projectId: 'p', title: '', target: { provider: 'claude', model: null, effort: null, mode: 'ask' as const }, lastSeq: 0, seenSeq: 0, mark: 'idle' as const, createdAt: 0, updatedAt: 0, archived: false, pinned: false, parentThreadId: null };
-const reply = (text: string) => ({ id: 'm2', seq: 2, role: 'assistant' as const, state: 'open' as const, provider: 'claude', model: null, session: null, createdAt: 0, endedAt: null, pinned: false, excluded: false, parts: [{ key: 'a', superseded: false, body: { type: 'text' as const, text } }], notice: null });
-const read = (text: string, event: number): ThreadReadResponse => ({ thread: summary, messages: [reply(text)], hasBefore: false, hasAfter: false, turn: null, queue: [], approvals: [], sessions: [], draft: 'd', event });
-const say = (n: number, text: string): Event => ({ threadId: 't', n, body: { type: 'text', messageId: 'm2', key: 'a', text } });
+const summary = {
+  id: 't',
+  projectId: 'p',
+  title: '',
+  target: { provider: 'claude', model: null, effort: null, mode: 'ask' as const },
+  lastSeq: 0,
+  seenSeq: 0,
+  mark: 'idle' as const,
+  createdAt: 0,
+  updatedAt: 0,
+  archived: false,
+  pinned: false,
+  parentThreadId: null,
+};
+const reply = (text: string) => ({
+  id: 'm2',
+  seq: 2,
+  role: 'assistant' as const,
+  state: 'open' as const,
+  provider: 'claude',
+  model: null,
+  session: null,
+  createdAt: 0,
+  endedAt: null,
+  pinned: false,
+  excluded: false,
+  parts: [{ key: 'a', superseded: false, body: { type: 'text' as const, text } }],
+  notice: null,
+});
+const read = (text: string, event: number): ThreadReadResponse => ({
+  thread: summary,
+  messages: [reply(text)],
+  hasBefore: false,
+  hasAfter: false,
+  turn: null,
+  queue: [],
+  approvals: [],
+  sessions: [],
+  draft: 'd',
+  event,
+});
+const say = (n: number, text: string): Event => ({
+  threadId: 't',
+  n,
+  body: { type: 'text', messageId: 'm2', key: 'a', text },
+});
 
 /** A line whose answers the test gives one by one. */
 class Line implements Transport {
@@ -32,7 +74,8 @@ class Line implements Transport {
 describe('a thread in view', () => {
   let line: Line;
   let thread: Thread;
-  const text = () => thread.state?.messages[0]?.parts.map((part) => (part.body.type === 'text' ? part.body.text : '')).join('');
+  const text = () =>
+    thread.state?.messages[0]?.parts.map((part) => (part.body.type === 'text' ? part.body.text : '')).join('');
 
   beforeEach(() => {
     line = new Line();

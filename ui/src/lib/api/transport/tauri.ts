@@ -5,7 +5,16 @@ import { open as openDialog } from '@tauri-apps/plugin-dialog';
 import { isPermissionGranted, requestPermission, sendNotification } from '@tauri-apps/plugin-notification';
 import { openUrl, revealItemInDir } from '@tauri-apps/plugin-opener';
 import type { Event } from '../gen';
-import { asApiError, isOutsideLink, type Listener, type Method, type Params, type Platform, type Response, type Transport } from './transport';
+import {
+  asApiError,
+  isOutsideLink,
+  type Listener,
+  type Method,
+  type Params,
+  type Platform,
+  type Response,
+  type Transport,
+} from './transport';
 
 export function inWindow(): boolean {
   return '__TAURI_INTERNALS__' in window;
@@ -28,7 +37,8 @@ function windowPlatform(): Platform {
     },
     async notify(title, body) {
       try {
-        if ((await isPermissionGranted()) || (await requestPermission()) === 'granted') sendNotification({ title, body });
+        if ((await isPermissionGranted()) || (await requestPermission()) === 'granted')
+          sendNotification({ title, body });
       } catch {
         // A desktop without notifications is not an error.
       }

@@ -35,7 +35,10 @@ const last = () => Socket.all.at(-1) as Socket;
 describe('the line by WebSocket', () => {
   const heard: Event[][] = [];
   const states: LineState[] = [];
-  const listener = { events: (batch: Event[]) => void heard.push(batch), line: (state: LineState) => void states.push(state) };
+  const listener = {
+    events: (batch: Event[]) => void heard.push(batch),
+    line: (state: LineState) => void states.push(state),
+  };
   let status = 400;
 
   beforeEach(() => {
@@ -58,7 +61,10 @@ describe('the line by WebSocket', () => {
     expect(last().url.pathname).toBe('/rpc');
     last().open();
     const second = line.call('thread/delete', { threadId: 't' });
-    expect(last().sent).toEqual([{ id: 1, method: 'project/list', params: {} }, { id: 2, method: 'thread/delete', params: { threadId: 't' } }]);
+    expect(last().sent).toEqual([
+      { id: 1, method: 'project/list', params: {} },
+      { id: 2, method: 'thread/delete', params: { threadId: 't' } },
+    ]);
     const error = { code: 'notFound', message: 'gone', retryable: false };
     const failed = expect(second).rejects.toEqual(error);
     last().say({ id: 2, error });
@@ -97,7 +103,9 @@ describe('the line by WebSocket', () => {
     status = 401;
     const line = wsTransport();
     line.connect(listener);
-    const waiting = expect(line.call('project/list', {})).rejects.toMatchObject({ message: 'This page is not let in.' });
+    const waiting = expect(line.call('project/list', {})).rejects.toMatchObject({
+      message: 'This page is not let in.',
+    });
     await vi.advanceTimersByTimeAsync(0);
     last().close();
     await vi.advanceTimersByTimeAsync(60_000);
@@ -115,6 +123,8 @@ describe('the line by WebSocket', () => {
     }) as never);
     expect(good).toBe(true);
     expect(posted).toEqual([['/session', '{"code":"secret"}', 'http://localhost:3000/?a=1']]);
-    expect(await exchangeCode(window.location, window.history, (() => Promise.reject(new Error('not asked'))) as never)).toBe(true);
+    expect(
+      await exchangeCode(window.location, window.history, (() => Promise.reject(new Error('not asked'))) as never),
+    ).toBe(true);
   });
 });

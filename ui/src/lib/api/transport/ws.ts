@@ -1,7 +1,15 @@
 /** The line to `changeover serve`: one WebSocket on the page's own origin. */
 import type { ApiError, Event } from '../gen';
 import { browserPlatform } from './browser';
-import { apiError, type Listener, type LineState, type Method, type Params, type Response, type Transport } from './transport';
+import {
+  apiError,
+  type Listener,
+  type LineState,
+  type Method,
+  type Params,
+  type Response,
+  type Transport,
+} from './transport';
 
 type Frame = { id: number; result: unknown } | { id: number; error: ApiError } | { event: Event } | { events: Event[] };
 
