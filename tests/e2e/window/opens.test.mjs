@@ -21,6 +21,16 @@ test('the page inside the app is shown', { timeout: 60_000 }, async () => {
   assert.ok(colours(photograph('window-opens-screen.png')) > 8, 'the screen shows nothing');
 });
 
+test('the page has its line to the engine, and an error keeps its code on the way', { timeout: 60_000 }, async () => {
+  const call = (method, params) => window.wait('return window.__TAURI_INTERNALS__.invoke("rpc", { method: args[0], params: args[1] })', method, params);
+  const { value: info } = await call('app/info', {});
+  assert.equal(info.window, true);
+  assert.equal(info.dataFolder, home.path);
+  const { refused } = await call('no/such', {});
+  assert.equal(refused.code, 'badRequest');
+  assert.equal(refused.retryable, false);
+});
+
 test('no script from elsewhere, no eval, no network, no global Tauri object', { timeout: 60_000 }, async () => {
   assert.equal(await window.run('return typeof window.__TAURI__'), 'undefined');
   const blocked = await window.wait(`

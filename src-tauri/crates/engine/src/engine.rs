@@ -403,7 +403,11 @@ impl Inner {
             if !family.insert(parent) {
                 break;
             }
-            at = parents.get(&parent).copied().flatten();
+            // A deleted thread is in no list, but what it was forked from is an ancestor all the same.
+            at = match parents.get(&parent) {
+                Some(above) => *above,
+                None => self.store.thread(parent).map_or(None, |deleted| deleted.parent),
+            };
         }
         for (id, _) in &parents {
             let (mut at, mut steps) = (Some(*id), 0);
@@ -418,5 +422,4 @@ impl Inner {
         }
         Ok(family)
     }
-
 }

@@ -1,150 +1,172 @@
 //! Every way a turn can end, and what the session then still holds (T3, T5, T9, T10).
 
+use std::collections::BTreeMap;
+
 use crate::{
-    event::Kept,
+    event::{Keeps, Kept},
     failure::{Failure, FailureKind},
     message::MessageState,
     notice::Notice,
     part::{PartBody, WorkStatus},
     provider::ProviderId,
+    seq::Seq,
+    session::Told,
     turn::{
         record::TurnPhase,
-        state::{Change, Effect, LiveKind, Progress},
+        state::{Change, Effect, LiveKind, OpenTurn, Progress},
         step::{Step, withdraw_open},
         write::Write,
     },
 };
 
-/// How a turn ended.
+/// How the CLI ended a turn. What its history then holds goes by this; what becomes of the turn also by who stopped it.
 #[derive(Debug, Clone)]
 pub(super) enum End {
     /// By itself.
     Completed,
-    /// By the user.
+    /// By our interrupt, or its own.
     Interrupted,
     /// By an error.
     Failed(Failure),
-    /// Stopped by us, for a reason that the user did not give (R10).
-    Aborted(Failure),
     /// Its process is gone.
     Exited(Failure),
+}
+
+/// Who stopped a turn before it ended.
+enum Stop {
+    /// Nobody.
+    Nobody,
+    /// A person: the last word, whatever the CLI says after it.
+    Person,
+    /// We, for a reason that the person did not give (R10).
+    Us(Failure),
+}
+
+impl OpenTurn {
+    fn stop(&self) -> Stop {
+        match (&self.abort, self.record.phase) {
+            (Some(failure), _) => Stop::Us(failure.clone()),
+            (None, TurnPhase::Interrupting) => Stop::Person,
+            (None, _) => Stop::Nobody,
+        }
+    }
 }
 
 /// Ends the open turn.
 pub(super) fn end(step: &mut Step<'_>, end: End) {
     let Some(turn) = step.state.turn.as_ref() else { return };
-    let phase = turn.record.phase;
-    let stopped_by_user = phase == TurnPhase::Interrupting && turn.abort.is_none();
-    if phase == TurnPhase::Preparing {
+    if turn.record.phase == TurnPhase::Preparing {
         return match end {
             End::Failed(failure) if failure.kind == FailureKind::SessionGone => gone(step, failure),
             End::Completed | End::Interrupted => finish(step, TurnPhase::Interrupted, None),
-            End::Failed(failure) | End::Aborted(failure) | End::Exited(failure) => {
-                finish(step, TurnPhase::Refused, Some(failure));
-            }
+            End::Failed(failure) | End::Exited(failure) => finish(step, TurnPhase::Refused, Some(failure)),
         };
     }
-    let end = match end {
-        End::Exited(_) if stopped_by_user => {
-            // The tree was killed because the CLI did not stop in time (R5).
-            return after_kill(step, TurnPhase::Interrupted, None);
-        }
-        other => other,
-    };
     if turn.record.reply.is_some() { answered(step, end) } else { unanswered(step, end) }
 }
 
 /// The model had made nothing.
 fn unanswered(step: &mut Step<'_>, end: End) {
     let Some(turn) = step.state.turn.as_ref() else { return };
-    let keeps = step.state.keeps_of(&turn.record.target.provider);
-    match end {
-        End::Completed => {
-            // R058: an agent that ends without a word. What its history holds is anybody's guess: drop it, try once afresh.
-            let had_session = turn.record.session.is_some() && turn.record.known_before > 0;
-            drop_session(step);
+    let (provider, stop) = (turn.record.target.provider.clone(), turn.stop());
+    let keeps = step.state.keeps_of(&provider);
+    let session = step.state.sessions.get(&provider);
+    let kept = match &end {
+        // What it holds then is anybody's guess; where it can be brought back, that does not matter.
+        End::Completed => Kept::PromptOnly,
+        End::Interrupted => keeps.interrupted_unanswered,
+        End::Failed(_) => keeps.failed_unanswered,
+        // R058: it was brought back once and ends without a word again. In doubt, drop (T10).
+        End::Exited(_) if session.is_some_and(|s| s.rewind) => Kept::Unknown,
+        End::Exited(_) => Kept::PromptOnly,
+    };
+    match (stop, end) {
+        (Stop::Person, _) => {
+            forget(step, kept);
+            finish(step, TurnPhase::Interrupted, None);
+        }
+        (Stop::Us(failure), _) => {
+            forget(step, kept);
+            again_or_refuse(step, failure);
+        }
+        (Stop::Nobody, End::Completed) => {
+            // R058: an agent that ends without a word: the session is dropped, and the turn tried once afresh.
             let failure = Failure::new(FailureKind::Protocol, "The agent ended its turn without an answer.")
                 .hint("Send the message again, or go on with another provider.");
-            if had_session && !step.state.turn.as_ref().is_some_and(|t| t.record.gone) {
+            if session.is_some() {
                 gone(step, failure);
             } else {
+                drop_session(step, &provider);
                 finish(step, TurnPhase::Refused, Some(failure));
             }
         }
-        End::Interrupted => {
-            forget(step, keeps.interrupted_unanswered);
+        (Stop::Nobody, End::Interrupted) => {
+            forget(step, kept);
             finish(step, TurnPhase::Interrupted, None);
         }
-        End::Failed(failure) if failure.kind == FailureKind::SessionGone => gone(step, failure),
-        End::Failed(failure) => {
-            forget(step, keeps.failed_unanswered);
+        (Stop::Nobody, End::Failed(failure)) if failure.kind == FailureKind::SessionGone => gone(step, failure),
+        (Stop::Nobody, End::Failed(failure) | End::Exited(failure)) => {
+            forget(step, kept);
             again_or_refuse(step, failure);
         }
-        End::Aborted(failure) => {
-            forget(step, keeps.interrupted_unanswered);
-            again_or_refuse(step, failure);
-        }
-        End::Exited(failure) => after_kill(step, TurnPhase::Refused, Some(failure)),
     }
 }
 
 /// The model had begun its reply.
 fn answered(step: &mut Step<'_>, end: End) {
     let Some(turn) = step.state.turn.as_ref() else { return };
-    let provider = turn.record.target.provider.clone();
+    let (provider, reply, stop) = (turn.record.target.provider.clone(), turn.record.reply, turn.stop());
     let keeps = step.state.keeps_of(&provider);
-    match end {
-        End::Completed => {
-            if let Some(reply) = turn.record.reply {
-                step.keep_late(&provider, reply.id);
-            }
-            hold(step, Kept::Everything);
-            finish(step, TurnPhase::Completed, None);
-        }
-        End::Interrupted => {
-            hold(step, keeps.interrupted_answered);
-            finish(step, TurnPhase::Interrupted, None);
-        }
-        End::Failed(failure) => {
-            hold(step, keeps.failed_answered);
+    let kept = match &end {
+        End::Completed => Kept::Everything,
+        End::Interrupted => keeps.interrupted_answered,
+        End::Failed(_) => keeps.failed_answered,
+        End::Exited(_) => after_exit(keeps),
+    };
+    if let (End::Completed, Some(reply)) = (&end, reply) {
+        step.keep_late(&provider, reply.id);
+    }
+    hold(step, kept);
+    match (stop, end) {
+        // It was quicker than whoever stopped it: the reply is whole.
+        (_, End::Completed) => finish(step, TurnPhase::Completed, None),
+        (Stop::Person, _) | (Stop::Nobody, End::Interrupted) => finish(step, TurnPhase::Interrupted, None),
+        (Stop::Us(failure), _) | (Stop::Nobody, End::Failed(failure) | End::Exited(failure)) => {
             finish(step, TurnPhase::Failed, Some(failure));
         }
-        End::Aborted(failure) => {
-            hold(step, keeps.interrupted_answered);
-            finish(step, TurnPhase::Failed, Some(failure));
-        }
-        End::Exited(failure) => after_kill(step, TurnPhase::Failed, Some(failure)),
     }
 }
 
-/// The process is gone in the middle of a turn: with an answer its history holds what the adapter proved of a kill; without
-/// one the prompt may or may not stand there (T10), so the session goes back to before it, or is dropped.
-fn after_kill(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
-    let Some(turn) = step.state.turn.as_ref() else { return };
-    if turn.record.reply.is_some() {
-        let kept = step.state.keeps_of(&turn.record.target.provider).killed_answered;
-        hold(step, kept);
-    } else {
-        forget(step, Kept::PromptOnly);
-    }
-    finish(step, phase, failure);
+/// What a session holds whose process is gone in the middle of a reply. The turn may have ended just before, in any way and
+/// unheard: so only what holds for every end is certain (T10).
+fn after_exit(keeps: Keeps) -> Kept {
+    let ends = [keeps.killed_answered, keeps.interrupted_answered, keeps.failed_answered];
+    if ends == [Kept::Everything; 3] { Kept::Everything } else { Kept::Unknown }
 }
 
+/// Another attempt where that can help and some are left (G16), else the turn is refused.
 fn again_or_refuse(step: &mut Step<'_>, failure: Failure) {
-    let max = step.state.max_attempts;
-    let now = step.now;
-    let again = failure.kind.is_retryable();
-    match step.state.turn.as_mut() {
-        Some(turn) if again && turn.record.attempt < max => {
-            turn.record.attempt += 1;
-            restart(step, now);
-        }
-        _ => finish(step, TurnPhase::Refused, Some(failure)),
+    if !failure.kind.is_retryable() || !another_attempt(step) {
+        finish(step, TurnPhase::Refused, Some(failure));
     }
 }
 
-/// The same turn, prepared again.
-fn restart(step: &mut Step<'_>, now: crate::Millis) {
+/// Begins the next attempt, if the turn has one left.
+fn another_attempt(step: &mut Step<'_>) -> bool {
+    let max = step.state.max_attempts;
+    match step.state.turn.as_mut() {
+        Some(turn) if turn.record.attempt < max => {
+            turn.record.attempt += 1;
+            restart(step, Vec::new());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The same turn, prepared again; `writes` go with it.
+fn restart(step: &mut Step<'_>, mut writes: Vec<Write>) {
+    let now = step.now;
     let Some(turn) = step.state.turn.as_mut() else { return };
     turn.record.phase = TurnPhase::Preparing;
     turn.record.prompt = None;
@@ -156,7 +178,7 @@ fn restart(step: &mut Step<'_>, now: crate::Millis) {
     turn.abort = None;
     turn.retry = None;
     turn.progress = Progress { at: now, ..Progress::default() };
-    let writes = step.turn_write();
+    writes.extend(step.turn_write());
     step.commit(writes);
     step.show_turn();
     step.prepare();
@@ -164,30 +186,45 @@ fn restart(step: &mut Step<'_>, now: crate::Millis) {
 
 /// The CLI does not know its session (T5): once per turn it goes on by itself as a handoff.
 fn gone(step: &mut Step<'_>, failure: Failure) {
+    let Some(turn) = step.state.turn.as_ref() else { return };
+    let provider = turn.record.target.provider.clone();
+    drop_session(step, &provider);
     let Some(turn) = step.state.turn.as_mut() else { return };
     if turn.record.gone {
         return finish(step, TurnPhase::Refused, Some(failure));
     }
     turn.record.gone = true;
     turn.record.attempt += 1;
-    let provider = turn.record.target.provider.clone();
-    drop_session(step);
     let message = step.notice_message(Notice::SessionGone { provider, reason: failure.message });
-    step.commit(vec![Write::Append { message: Box::new(message), text: None }]);
-    let now = step.now;
-    restart(step, now);
+    restart(step, vec![Write::Append { message: Box::new(message), text: None }]);
 }
 
-/// Drops the turn's session: the next turn there is a handoff (T10).
-fn drop_session(step: &mut Step<'_>) {
-    let Some(turn) = step.state.turn.as_ref() else { return };
-    let provider = turn.record.target.provider.clone();
-    if step.state.sessions.remove(&provider).is_some() {
+/// Ends the provider's process; no `Exited` comes of it, so what still ran in it ends here.
+fn close(step: &mut Step<'_>, provider: &ProviderId) {
+    end_late(step, Some(provider));
+    step.out.push(Effect::Close { provider: provider.clone() });
+}
+
+/// Drops a session: the next turn there is a handoff (T10).
+fn drop_session(step: &mut Step<'_>, provider: &ProviderId) {
+    if step.state.sessions.remove(provider).is_some() {
         let at = step.now;
-        step.state.pending.writes.retain(|w| !matches!(w, Write::Session(s) if s.provider == provider));
+        step.state.pending.writes.retain(|w| !matches!(w, Write::Session(s) if s.provider == *provider));
         step.state.pending.writes.push(Write::DropSession { provider: provider.clone(), at });
     }
-    step.out.push(Effect::Close { provider });
+    close(step, provider);
+}
+
+/// Has a session brought back to a place before the next prompt (T9). `known` is what it holds there.
+fn bring_back(step: &mut Step<'_>, provider: &ProviderId, anchor: Option<String>, known: Seq) {
+    let Some(session) = step.state.sessions.get_mut(provider) else { return };
+    session.incarnation += 1;
+    session.known_upto_seq = known;
+    session.anchor = anchor;
+    session.rewind = true;
+    let write = Write::Session(session.clone());
+    step.state.pending.writes.push(write);
+    close(step, provider);
 }
 
 /// A prompt that was not answered: brings the session to before it, so that never a second prompt stands on top of an
@@ -195,21 +232,12 @@ fn drop_session(step: &mut Step<'_>) {
 fn forget(step: &mut Step<'_>, kept: Kept) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let provider = turn.record.target.provider.clone();
-    let rewinds = step.state.keeps_of(&provider).rewinds;
+    let (anchor, before) = (turn.record.anchor_before.clone(), turn.record.known_before);
+    let rewinds = step.state.keeps_of(&provider).rewinds && anchor.is_some();
     match kept {
         Kept::Nothing => {}
-        Kept::PromptOnly | Kept::Everything if rewinds && turn.record.anchor_before.is_some() => {
-            let anchor = turn.record.anchor_before.clone();
-            if let Some(session) = step.state.sessions.get_mut(&provider) {
-                session.anchor = anchor;
-                session.rewind = true;
-                session.incarnation += 1;
-                let write = Write::Session(session.clone());
-                step.state.pending.writes.push(write);
-            }
-            step.out.push(Effect::Close { provider });
-        }
-        Kept::PromptOnly | Kept::Everything | Kept::Unknown => drop_session(step),
+        Kept::PromptOnly | Kept::Everything if rewinds => bring_back(step, &provider, anchor, before),
+        Kept::PromptOnly | Kept::Everything | Kept::Unknown => drop_session(step, &provider),
     }
 }
 
@@ -218,11 +246,10 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let Some(reply) = turn.record.reply else { return };
     let (provider, id, anchor) = (turn.record.target.provider.clone(), turn.record.id, turn.anchor.clone());
-    let before = turn.record.known_before;
-    let anchor_before = turn.record.anchor_before.clone();
+    let (before, anchor_before) = (turn.record.known_before, turn.record.anchor_before.clone());
     let rewinds = step.state.keeps_of(&provider).rewinds && anchor_before.is_some();
     if kept == Kept::Unknown && !rewinds {
-        return drop_session(step);
+        return drop_session(step, &provider);
     }
     let Some(session) = step.state.sessions.get_mut(&provider) else { return };
     match kept {
@@ -234,19 +261,34 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
             session.incarnation += 1;
             session.anchor = anchor;
         }
-        // Not proved what it holds, but it can be brought back to before the turn, where it is certain.
-        Kept::Nothing | Kept::Unknown => {
+        Kept::Nothing => {
+            session.turns.retain(|told| told.turn != id);
             session.incarnation += 1;
             session.known_upto_seq = before;
-            session.turns.retain(|told| told.turn != id);
             session.anchor = anchor_before;
-            session.rewind = kept == Kept::Unknown;
+        }
+        // Not proved what it holds, but it can be brought back to before the turn, where it is certain.
+        Kept::Unknown => {
+            session.turns.retain(|told| told.turn != id);
+            return bring_back(step, &provider, anchor_before, before);
         }
     }
-    let (write, rewind) = (Write::Session(session.clone()), session.rewind);
+    let write = Write::Session(session.clone());
     step.state.pending.writes.push(write);
-    if rewind {
-        step.out.push(Effect::Close { provider });
+}
+
+/// A message that this session was asked before, and answered in part, is asked again (T8): the session goes back to before
+/// that turn, else it is dropped, so that the message stands in it once. What came after is told to it anew.
+pub(super) fn take_back(step: &mut Step<'_>, provider: &ProviderId, message: Seq) {
+    let rewinds = step.state.keeps_of(provider).rewinds;
+    let Some(session) = step.state.sessions.get_mut(provider) else { return };
+    let Some(at) = session.turns.iter().position(|told| told.message_seq == message) else { return };
+    let later = session.turns.split_off(at);
+    match later.first() {
+        Some(Told { anchor_before: Some(anchor), known_before, .. }) if rewinds => {
+            bring_back(step, provider, Some(anchor.clone()), *known_before);
+        }
+        _ => drop_session(step, provider),
     }
 }
 
@@ -257,6 +299,8 @@ fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
     let provider = turn.record.target.provider.clone();
     let mut writes = Vec::new();
     let completed = phase == TurnPhase::Completed;
+    // Who pressed stop does not want the next message to leave by itself, even if the reply was quicker.
+    let goes_on = completed && !matches!(turn.stop(), Stop::Person);
     if let Some(reply) = turn.record.reply {
         if !completed {
             for (key, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
@@ -312,7 +356,7 @@ fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
     step.state.turn = None;
     step.out.push(Effect::Show(Change::Turn(None)));
     step.show_sessions();
-    if completed {
+    if goes_on {
         step.next_queued();
     }
 }
@@ -326,26 +370,20 @@ pub(super) fn exited(step: &mut Step<'_>, provider: &ProviderId, failure: Failur
         .as_ref()
         .is_some_and(|t| t.record.target.provider == *provider && t.record.phase != TurnPhase::Preparing);
     if concerned {
-        let abort = step.state.turn.as_mut().and_then(|t| t.abort.clone());
-        end(step, End::Exited(abort.unwrap_or(failure)));
+        end(step, End::Exited(failure));
+    } else {
+        step.commit(Vec::new());
     }
 }
 
-/// Commands that went on after their turn ended with their process.
+/// Commands that went on after their turn ended with their process; written with the next commit.
 fn end_late(step: &mut Step<'_>, provider: Option<&ProviderId>) {
     let late = std::mem::take(&mut step.state.late);
-    let (gone, kept) = late.into_iter().partition(|((whose, _), _)| provider.is_none_or(|p| p == whose));
+    let (gone, kept): (BTreeMap<_, _>, _) =
+        late.into_iter().partition(|((whose, _), _)| provider.is_none_or(|p| p == whose));
     step.state.late = kept;
-    let writes: Vec<Write> = std::collections::BTreeMap::into_iter(gone)
-        .map(|((_, key), late)| Write::PartStatus {
-            message: late.message,
-            key,
-            status: WorkStatus::Interrupted,
-            exit_code: None,
-        })
-        .collect();
-    if !writes.is_empty() {
-        step.commit(writes);
+    for ((_, key), late) in gone {
+        step.put_status(late.message, key, WorkStatus::Interrupted, None);
     }
 }
 
@@ -353,17 +391,34 @@ fn end_late(step: &mut Step<'_>, provider: Option<&ProviderId>) {
 pub(super) fn recover(step: &mut Step<'_>) {
     end_late(step, None);
     let now = step.now;
-    let Some(turn) = step.state.turn.as_mut() else { return };
+    let Some(turn) = step.state.turn.as_mut() else { return step.commit(Vec::new()) };
     turn.progress = Progress { at: now, ..Progress::default() };
+    let provider = turn.record.target.provider.clone();
     match turn.record.phase {
-        TurnPhase::Preparing => step.prepare(),
-        TurnPhase::Sent => {
-            // T10: whether the prompt was taken is not known, so the session goes back to before it, or is dropped.
-            forget(step, Kept::PromptOnly);
-            restart(step, now);
+        TurnPhase::Preparing => {
+            step.commit(Vec::new());
+            step.prepare();
         }
-        TurnPhase::Taken => after_kill(step, TurnPhase::Refused, Some(cut())),
-        _ => after_kill(step, TurnPhase::Interrupted, None),
+        // T10: whether the prompt was taken is not known, so the session goes back to before it, or is dropped.
+        TurnPhase::Sent => {
+            forget(step, Kept::PromptOnly);
+            if !another_attempt(step) {
+                finish(step, TurnPhase::Refused, Some(cut()));
+            }
+        }
+        TurnPhase::Taken => {
+            forget(step, Kept::PromptOnly);
+            finish(step, TurnPhase::Refused, Some(cut()));
+        }
+        _ if turn.record.reply.is_some() => {
+            let kept = after_exit(step.state.keeps_of(&provider));
+            hold(step, kept);
+            finish(step, TurnPhase::Interrupted, None);
+        }
+        _ => {
+            forget(step, Kept::PromptOnly);
+            finish(step, TurnPhase::Interrupted, None);
+        }
     }
 }
 

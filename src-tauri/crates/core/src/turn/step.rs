@@ -107,7 +107,18 @@ impl Step<'_> {
         seq
     }
 
+    /// The answer to a request that was taken already and has no ended turn yet: a client that heard no answer asks again.
+    fn known(&self, client_id: &str) -> Option<Response> {
+        let open = self.state.turn.as_ref().map(|t| &t.record).filter(|t| t.client_id == client_id);
+        let started = open.map(|t| Response::Started { turn: t.id, message: t.message, seq: t.message_seq });
+        let waits = || self.state.queue.iter().find(|q| q.client_id == client_id).map(|q| Response::Queued(q.id));
+        started.or_else(waits)
+    }
+
     fn send(&mut self, client_id: String, text: String, target: Target) {
+        if let Some(known) = self.known(&client_id) {
+            return self.respond(known);
+        }
         if self.state.turn.is_some() || !self.state.queue.is_empty() {
             if self.state.queue.len() >= QUEUE_BOUND {
                 return self.respond(Response::Refused(Refusal::QueueFull));
@@ -124,7 +135,8 @@ impl Step<'_> {
             }
             return;
         }
-        let started = self.begin_new(client_id, text, target);
+        let writes = self.choose(&target).into_iter().collect();
+        let started = self.begin_new(client_id, text, target, writes);
         self.respond(started);
     }
 
@@ -136,8 +148,8 @@ impl Step<'_> {
         Some(Write::Target(target.clone()))
     }
 
-    /// Starts a turn on a message that is new.
-    fn begin_new(&mut self, client_id: String, text: String, target: Target) -> Response {
+    /// Starts a turn on a message that is new; `writes` go with it.
+    fn begin_new(&mut self, client_id: String, text: String, target: Target, mut writes: Vec<Write>) -> Response {
         let id = MessageId(self.ids.next());
         let seq = self.take_seq();
         let message = Message {
@@ -155,20 +167,23 @@ impl Step<'_> {
             parts: vec![Part::text("text", text.clone())],
             notice: None,
         };
-        let mut writes = vec![Write::Append { message: Box::new(message), text: None }];
+        writes.push(Write::Append { message: Box::new(message), text: None });
         self.state.note_content(seq);
         if !self.state.titled {
             self.state.titled = true;
             writes.push(Write::Title(title_of(&text)));
         }
-        writes.extend(self.choose(&target));
         self.begin(client_id, id, seq, text, target, writes)
     }
 
     fn again(&mut self, client_id: String, message: MessageId, seq: Seq, text: String, target: Target) {
+        if let Some(known) = self.known(&client_id) {
+            return self.respond(known);
+        }
         if self.state.turn.is_some() {
             return self.respond(Response::Refused(Refusal::Busy));
         }
+        ending::take_back(self, &target.provider, seq);
         let mut writes = vec![Write::MessageState {
             message,
             state: MessageState::Open,
@@ -256,6 +271,8 @@ impl Step<'_> {
             Err(failure) => return ending::end(self, End::Failed(failure)),
         };
         (turn.record.handover, turn.handover_text) = handed.unzip();
+        // What was heard so far came of a process that gives way, or goes on under the id that is known.
+        turn.session_id = None;
         let target = turn.record.target.clone();
         let resume = self.state.sessions.get(&target.provider).map(|session| ResumeAt {
             session_id: session.session_id.clone(),
@@ -283,14 +300,7 @@ impl Step<'_> {
         turn.progress = Progress { at: now, ..Progress::default() };
         let text = render::prompt(turn.handover_text.as_deref(), &turn.message_text);
         let provider = turn.record.target.provider.clone();
-        let mut writes = self.turn_write();
-        // The session was opened at its anchor: what stood above it is gone from here on.
-        if let Some(session) = self.state.sessions.get_mut(&provider)
-            && session.rewind
-        {
-            session.rewind = false;
-            writes.push(Write::Session(session.clone()));
-        }
+        let writes = self.turn_write();
         self.commit(writes);
         self.show_turn();
         self.out.push(Effect::Write { turn: id, provider, prompt, text });
@@ -307,20 +317,16 @@ impl Step<'_> {
     }
 
     fn interrupt(&mut self) {
-        let Some(turn) = self.state.turn.as_ref() else {
+        let Some(turn) = self.state.turn.as_mut() else {
             return self.respond(Response::Refused(Refusal::Idle));
         };
         match turn.record.phase {
-            TurnPhase::Preparing => {
-                ending::end(self, End::Interrupted);
-                self.respond(Response::Done);
-            }
-            TurnPhase::Interrupting => self.respond(Response::Done),
-            _ => {
-                self.begin_interrupt(None);
-                self.respond(Response::Done);
-            }
+            TurnPhase::Preparing => ending::end(self, End::Interrupted),
+            // We were stopping it already (R10), to try again perhaps: now it is the person who stops it.
+            TurnPhase::Interrupting => turn.abort = None,
+            _ => self.begin_interrupt(None),
         }
+        self.respond(Response::Done);
     }
 
     /// Asks the CLI to stop; the deadline kills its tree (R5).
@@ -375,16 +381,9 @@ impl Step<'_> {
             return;
         }
         let head = self.state.queue.remove(0);
-        let queue = self.state.queue.clone();
-        self.state.pending.writes.push(Write::Queue(queue.clone()));
         // What the person chose meanwhile stays chosen for the message after this one (T7).
-        let chosen = self.state.target.clone();
-        self.begin_new(head.client_id, head.text, head.target);
-        self.out.push(Effect::Show(Change::Wrote(Box::new(Write::Queue(queue)))));
-        if self.state.target != chosen {
-            self.state.target = chosen.clone();
-            self.commit(vec![Write::Target(chosen)]);
-        }
+        let writes = vec![Write::Queue(self.state.queue.clone())];
+        self.begin_new(head.client_id, head.text, head.target, writes);
     }
 
     fn answer(&mut self, id: ApprovalId, decision: ApprovalDecision) {

@@ -1,7 +1,7 @@
 //! What a runtime reports while a turn runs, and of commands that outlive it.
 
 use crate::{
-    approval::ApprovalRequest,
+    approval::{ApprovalRequest, ApprovalSubject},
     event::{Ended, RuntimeEvent},
     id::{ApprovalId, MessageId},
     message::{Message, MessageState, Role, SessionStamp},
@@ -73,7 +73,6 @@ pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEv
         RuntimeEvent::ApprovalWanted(request) => step.approval(request),
         RuntimeEvent::ApprovalWithdrawn { key } => step.withdrawn(&key),
         RuntimeEvent::Context(figure) => {
-            turn.progress.requests = 0;
             if let Some(session) = step.state.sessions.get_mut(provider) {
                 let window = figure.window.or(session.context.and_then(|c| c.window));
                 session.context = Some(crate::usage::ContextFigure { window, ..figure });
@@ -98,12 +97,10 @@ pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEv
         }
         RuntimeEvent::Raw { .. } | RuntimeEvent::Exited { .. } => {}
         RuntimeEvent::Ended(ended) => {
-            let abort = turn.abort.take();
-            let end = match (ended, abort) {
-                (_, Some(failure)) => End::Aborted(failure),
-                (Ended::Completed, None) => End::Completed,
-                (Ended::Interrupted, None) => End::Interrupted,
-                (Ended::Failed(failure), None) => End::Failed(failure),
+            let end = match ended {
+                Ended::Completed => End::Completed,
+                Ended::Interrupted => End::Interrupted,
+                Ended::Failed(failure) => End::Failed(failure),
             };
             ending::end(step, end);
         }
@@ -122,9 +119,16 @@ fn idle(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEvent) {
                 step.show_sessions();
             }
         }
-        // Nobody is there to ask whether something may run when no turn is open: it stays unanswered only as long as its process.
-        RuntimeEvent::ApprovalWanted(ApprovalRequest { key, .. }) => {
-            step.out.push(Effect::Answer { provider: provider.clone(), key, allow: false });
+        // There is no turn to ask for, and nothing is denied by itself (R4): it waits unanswered while its process lives.
+        RuntimeEvent::ApprovalWanted(ApprovalRequest { subject, .. }) => {
+            let what = match subject {
+                ApprovalSubject::Command { command, .. } => format!("the command {command}"),
+                ApprovalSubject::Edit { .. } => "a change of files".into(),
+                ApprovalSubject::Tool { name, .. } => format!("the tool {name}"),
+            };
+            let name = provider.display_name();
+            let warning = format!("{name} asked for leave for {what} after its turn had ended. It was not answered.");
+            step.out.push(Effect::Show(Change::Warning(warning)));
         }
         RuntimeEvent::Warning { message } => step.out.push(Effect::Show(Change::Warning(message))),
         _ => {}
@@ -291,6 +295,8 @@ impl Step<'_> {
             context: None,
         });
         session.session_id = session_id.clone();
+        // It was opened at its anchor, and from here on what it holds is this turn on top of that.
+        session.rewind = false;
         session.model.clone_from(&record.target.model);
         session.turns.push(Told {
             turn: record.id,
@@ -379,6 +385,8 @@ impl Step<'_> {
         let Some(reply) = self.accept() else { return };
         self.moved();
         let Some(turn) = self.state.turn.as_mut() else { return };
+        // A place in the history is where to go back to only while no text has come after it.
+        turn.anchor = None;
         if let Some(live) = turn.parts.get_mut(&item) {
             live.len += delta.len() as u64;
             live.hash = fnv(live.hash, delta.as_bytes());
@@ -402,6 +410,7 @@ impl Step<'_> {
         if turn.parts.get(&item).is_some_and(|live| live.len == len && live.hash == hash) {
             return;
         }
+        turn.anchor = None;
         let kind = if reasoning { LiveKind::Reasoning } else { LiveKind::Text };
         turn.parts.insert(item.clone(), LivePart { kind, len, hash });
         self.put(reply.id, Part { key: item, superseded: false, body: text_body(reasoning, text) });
@@ -442,13 +451,18 @@ impl Step<'_> {
         exit_code: Option<i32>,
         output: Option<String>,
     ) {
-        let write = match output {
+        match output {
             Some(output) => {
                 let body = PartBody::Command { command, status, exit_code, output };
-                Write::Part { message, part: Part { key, superseded: false, body } }
+                self.put(message, Part { key, superseded: false, body });
             }
-            None => Write::PartStatus { message, key, status, exit_code },
-        };
+            None => self.put_status(message, key, status, exit_code),
+        }
+    }
+
+    /// Shows and queues a part's new status, its bytes as they are.
+    pub(super) fn put_status(&mut self, message: MessageId, key: String, status: WorkStatus, exit_code: Option<i32>) {
+        let write = Write::PartStatus { message, key, status, exit_code };
         self.out.push(Effect::Show(Change::Wrote(Box::new(write.clone()))));
         self.later(write);
     }

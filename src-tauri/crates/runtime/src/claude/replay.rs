@@ -53,7 +53,7 @@ fn show(event: E) -> String {
         }
         E::Tool { item, name, status, output, .. } => {
             let first = output.as_deref().and_then(|o| o.lines().next()).map(str::to_owned);
-            format!("tool {item} {name} {status:?} {path:?}")
+            format!("tool {item} {name} {status:?} {first:?}")
         }
         E::FileChange { item, files, status } => {
             format!("files {item} {status:?} {:?} {}", files[0].path, files[0].diff)
