@@ -34,7 +34,7 @@ export const banned = {
   'changeover-core': ['tokio', 'mio', 'async-io', 'rusqlite', 'libsqlite3-sys', 'git2', 'reqwest', 'hyper', 'axum', 'rmcp',
     'agent-client-protocol', 'process-wrap', 'rustix', 'tauri', 'tracing-subscriber', 'tempfile', 'chrono', 'time'],
   // Of tokio only its channels, which need no runtime: the writer's answers are awaited.
-  'changeover-store': ['mio', 'socket2', 'git2', 'reqwest', 'hyper', 'axum', 'tauri'],
+  'changeover-store': ['git2', 'reqwest', 'hyper', 'axum', 'tauri'],
   'changeover-worktree': ['tokio', 'rusqlite', 'reqwest', 'hyper', 'axum', 'tauri'],
   'changeover-runtime': ['rusqlite', 'git2', 'axum', 'tauri'],
   'changeover-engine': ['axum', 'rmcp', 'tauri'],
