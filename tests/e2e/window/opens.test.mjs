@@ -14,12 +14,12 @@ after(async () => {
   home?.remove();
 });
 
-test('the page inside the app is shown', { timeout: 60_000 }, async () => {
+test('the page inside the app is shown', { timeout: 150_000 }, async () => {
   assert.equal(await window.run('return location.protocol'), 'tauri:');
   assert.match(await window.run('return document.title'), /Changeover/);
-  await window.find('[data-testid=starter-practice]');
+  await window.find('[data-testid=starter-practice]', 60_000);
   await window.screenshot('window-opens.png');
-  await until('the screen to show it', () => colours(photograph('window-opens-screen.png')) > 16);
+  await until('the screen to show it', () => colours(photograph('window-opens-screen.png')) > 16, 60_000);
 });
 
 test('the page has its line to the engine, and an error keeps its code on the way', { timeout: 60_000 }, async () => {
