@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use changeover_core::id::ThreadId;
 use changeover_engine::{
     Engine,
@@ -11,7 +12,6 @@ use changeover_engine::{
         types::{HistoryListResponse, HistoryReadResponse, HistorySearchResponse},
     },
 };
-use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -47,13 +47,20 @@ impl Tools {
     }
 }
 
-fn tool(name: &'static str, title: &'static str, description: &'static str, properties: Value, required: &[&str]) -> Tool {
+fn tool(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    properties: Value,
+    required: &[&str],
+) -> Tool {
     let mut schema = JsonObject::new();
     schema.insert("type".into(), json!("object"));
     schema.insert("properties".into(), properties);
     schema.insert("required".into(), json!(required));
     schema.insert("additionalProperties".into(), json!(false));
-    let reading = ToolAnnotations::with_title(title).read_only(true).destructive(false).idempotent(true).open_world(false);
+    let reading =
+        ToolAnnotations::with_title(title).read_only(true).destructive(false).idempotent(true).open_world(false);
     Tool::new(name, description, schema).with_title(title).with_annotations(reading)
 }
 
@@ -168,7 +175,11 @@ impl Asking<'_> {
         self.takes(SEARCH, "words (what to look for), limit (optional)")?;
         let words = match self.given("words") {
             Some(Value::String(words)) if !words.trim().is_empty() => words.trim(),
-            _ => return Err(bad("thread_search needs `words`: a text with what to look for, for example {\"words\": \"cargo test\"}.")),
+            _ => {
+                return Err(bad(
+                    "thread_search needs `words`: a text with what to look for, for example {\"words\": \"cargo test\"}.",
+                ));
+            }
         };
         let mut params = Map::from_iter([("words".to_owned(), json!(words))]);
         params.extend(self.number("limit", Some(50))?.map(|n| ("limit".to_owned(), json!(n))));
