@@ -16,10 +16,10 @@ export XDG_DATA_HOME=$sandbox/data XDG_CONFIG_HOME=$sandbox/config XDG_STATE_HOM
 mkdir -p "$XDG_DATA_HOME" "$XDG_CONFIG_HOME" "$XDG_STATE_HOME" "$XDG_CACHE_HOME"
 
 . scripts/agents.sh
-CHANGEOVER_CHROMIUM=$(chromium_path)
+CHROMIUM=$(chromium_path)
 CHANGEOVER_BIN=$target/debug/changeover
 CHANGEOVER_DESKTOP_BIN=$target/debug/changeover-desktop
-export CHANGEOVER_CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN
+export CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN
 
 if wants types; then
   say "types"

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use changeover_core::provider::ProviderId;
 use changeover_engine::{
     Engine, EngineOptions,
     lock::{self, Address, Claim, FolderLock},
@@ -37,6 +36,8 @@ pub struct Options {
     pub max_attempts: Option<u32>,
     /// Whether this process shows a real window.
     pub window: bool,
+    /// Whether somebody will look at the list of providers: then they are looked for at once.
+    pub look: bool,
 }
 
 /// A running engine of this process. Dropped, everything that it started is ended.
@@ -162,10 +163,12 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
         window: options.window,
     };
     let engine = Engine::open(engine_options).await?;
-    let server = Server::start(engine.clone(), axum::Router::new()).await?;
+    let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
     engine.set_mcp_url(format!("{}/mcp", server.url));
     engine.take_up().await?;
-    engine.look_for_providers();
+    if options.look {
+        engine.look_for_providers();
+    }
     let address = Address { url: server.url.clone(), token: server.token.clone(), pid: std::process::id() };
     lock.publish(&address).context("the engine's address could not be written to the data folder")?;
     Ok(Running { engine, server, guard: Mutex::new(Some(guard)), _lock: lock })
@@ -184,14 +187,10 @@ fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
     vec![
         Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
-        // Arc::new(changeover_runtime::practice::runtime(program, &folder.join("practice"))),
+        Arc::new(changeover_runtime::practice::practice_runtime(
+            program.to_owned(),
+            vec!["practice-agent".into()],
+            Some(folder.join("practice")),
+        )),
     ]
-}
-
-/// The provider's id out of a word of the command line.
-///
-/// # Errors
-/// It is none.
-pub fn provider(word: &str) -> anyhow::Result<ProviderId> {
-    Ok(word.parse()?)
 }

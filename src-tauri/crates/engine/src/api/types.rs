@@ -146,6 +146,8 @@ wire! {
         has_before: bool,
         /// Newer messages exist.
         has_after: bool,
+        /// Texts of this page that are given in short, each with where; `part/read` gives the whole.
+        cuts: Vec<CutView>,
         /// The open turn.
         turn: Option<TurnView>,
         /// Messages that wait.
@@ -158,6 +160,17 @@ wire! {
         draft: String,
         /// Number of the last event that this answer includes; later ones come by the channel.
         event: u64,
+    }
+    /// A text that a page gives in short.
+    pub struct CutView {
+        /// The message.
+        seq: Seq,
+        /// The part.
+        key: String,
+        /// Bytes of its text before the gap.
+        at: u64,
+        /// Bytes that are left away there.
+        bytes: u64,
     }
     /// A live session of a thread.
     pub struct SessionView {

@@ -96,7 +96,7 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
             Command::Providers(command) => command.run().await,
             Command::Search(command) => command.run().await,
             Command::PracticeAgent => {
-                // PRACTICE
+                changeover_runtime::practice::run_practice_agent(tokio::io::stdin(), tokio::io::stdout()).await?;
                 Ok(ExitCode::SUCCESS)
             }
             Command::Guard => Ok(ExitCode::SUCCESS),

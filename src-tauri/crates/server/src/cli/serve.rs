@@ -16,7 +16,7 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let options = launch::Options { data: self.common.data.clone(), ..launch::Options::default() };
+        let options = launch::Options { data: self.common.data.clone(), look: true, ..launch::Options::default() };
         let session = Session::open(&options).await?;
         match &session.door {
             Door::Own(running) => {
