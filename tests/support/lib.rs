@@ -12,3 +12,5 @@
 pub mod agents;
 pub mod cli;
 pub mod fake_api;
+pub mod family;
+pub mod silent;
