@@ -10,5 +10,6 @@
 )]
 
 pub mod agents;
+pub mod app;
 pub mod cli;
 pub mod fake_api;
