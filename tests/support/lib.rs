@@ -10,6 +10,7 @@
 )]
 
 pub mod agents;
+pub mod app;
 pub mod cli;
 pub mod fake_api;
 pub mod family;
