@@ -13,5 +13,4 @@ pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod fake_api;
-pub mod family;
-pub mod silent;
+pub mod marked;
