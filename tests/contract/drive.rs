@@ -23,31 +23,27 @@ pub fn told(api: &FakeApi) -> Vec<(String, String)> {
 
 fn trimmed(request: &Recorded) -> Vec<(String, String)> {
     let said = request.conversation().into_iter();
-    said.map(|(role, text)| (role, text.trim().to_owned()))
-        .collect()
+    said.map(|(role, text)| (role, text.trim().to_owned())).collect()
 }
 
 /// (role, text) pairs as [`told`] gives them.
 pub fn said(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs
-        .iter()
-        .map(|(role, text)| ((*role).to_owned(), (*text).to_owned()))
-        .collect()
+    pairs.iter().map(|(role, text)| ((*role).to_owned(), (*text).to_owned())).collect()
 }
 
 /// A prompt that Claude Code answers: its session, and the uuid of the reply's last line.
 pub async fn claude_turn(cli: &mut Cli, text: &str) -> (String, String) {
     cli.prompt(&uuid(), text).await;
     let result = cli.result().await;
-    let replies = cli.seen().iter().filter(|line| line["type"] == "assistant");
-    let anchor = owned(&replies.last().expect("a reply")["uuid"]);
+    let mut newest_first = cli.seen().iter().rev();
+    let reply = newest_first.find(|line| line["type"] == "assistant");
+    let anchor = owned(&reply.expect("a reply")["uuid"]);
     (owned(&result["session_id"]), anchor)
 }
 
 /// A new Codex thread in the home's folder, that runs whatever the model asks for.
 pub async fn codex_thread(cli: &mut Cli, home: &AgentHome) -> String {
-    let params =
-        json!({"cwd": home.work(), "approvalPolicy": "never", "sandbox": "danger-full-access"});
+    let params = json!({"cwd": home.work(), "approvalPolicy": "never", "sandbox": "danger-full-access"});
     let started = cli.call("thread/start", params).await.expect("a thread");
     owned(&started["thread"]["id"])
 }
@@ -63,8 +59,6 @@ pub async fn codex_begin(cli: &mut Cli, thread: &str, text: &str) -> String {
 /// A Codex turn to its end.
 pub async fn codex_turn(cli: &mut Cli, thread: &str, text: &str) -> Value {
     let id = codex_begin(cli, thread, text).await;
-    let ours = |line: &Value| {
-        line["method"] == "turn/completed" && line["params"]["turn"]["id"] == id.as_str()
-    };
+    let ours = |line: &Value| line["method"] == "turn/completed" && line["params"]["turn"]["id"] == id.as_str();
     cli.until(ours).await["params"]["turn"].clone()
 }

@@ -35,20 +35,14 @@ impl Agent {
     /// When it is missing. A test on a real CLI is never skipped in silence.
     pub fn binary(self) -> PathBuf {
         let (variable, package) = match self {
-            Self::Claude => (
-                "CHANGEOVER_TEST_CLAUDE",
-                "@anthropic-ai/claude-code-linux-x64/claude",
-            ),
-            Self::Codex => (
-                "CHANGEOVER_TEST_CODEX",
-                "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
-            ),
+            Self::Claude => ("CHANGEOVER_TEST_CLAUDE", "@anthropic-ai/claude-code-linux-x64/claude"),
+            Self::Codex => {
+                ("CHANGEOVER_TEST_CODEX", "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
+            }
         };
         let path = match std::env::var_os(variable) {
             Some(given) => PathBuf::from(given),
-            None => Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("agents/node_modules")
-                .join(package),
+            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/node_modules").join(package),
         };
         match path.canonicalize() {
             Ok(found) => found,
@@ -88,10 +82,7 @@ impl AgentHome {
         let base = api.base_url();
         let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
         let mut env: BTreeMap<String, String> = [
-            (
-                "PATH",
-                format!("{}:/usr/local/bin:/usr/bin:/bin", text(&bin)),
-            ),
+            ("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", text(&bin))),
             ("HOME", text(&home)),
             ("TMPDIR", text(&tmp)),
             ("LANG", "C.UTF-8".to_owned()),
@@ -132,11 +123,16 @@ impl AgentHome {
     /// Takes the keys away: Claude Code says that it is not logged in, and Codex uses its own OpenAI provider
     /// (still pointed at the fake API) without an account.
     pub fn logged_out(mut self) -> Self {
+        self.log_out();
+        self
+    }
+
+    /// The same in place. What is already running keeps the keys it was started with.
+    pub fn log_out(&mut self) {
         let base = self.env["ANTHROPIC_BASE_URL"].clone();
         self.env.remove("ANTHROPIC_API_KEY");
         self.env.remove("FAKE_API_KEY");
         self.write_codex_config(&format!("openai_base_url = \"{base}/v1\"\n{CODEX_COMMON}"));
-        self
     }
 
     /// Replaces Codex's config.toml.

@@ -58,19 +58,8 @@ impl Cli {
 
     /// Claude Code as a conversation in stream-json both ways, with `more` arguments.
     pub fn claude(home: &AgentHome, cwd: &Path, more: &[&str]) -> Self {
-        let mut arguments = vec![
-            "-p",
-            "--input-format",
-            "stream-json",
-            "--output-format",
-            "stream-json",
-            "--verbose",
-        ];
-        arguments.extend([
-            "--include-partial-messages",
-            "--permission-prompt-tool",
-            "stdio",
-        ]);
+        let mut arguments = vec!["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+        arguments.extend(["--include-partial-messages", "--permission-prompt-tool", "stdio"]);
         arguments.extend(more);
         Self::start(Agent::Claude, home, cwd, &arguments)
     }
@@ -79,12 +68,9 @@ impl Cli {
     pub async fn codex(home: &AgentHome, cwd: &Path) -> Self {
         let mut cli = Self::start(Agent::Codex, home, cwd, &["app-server", "--strict-config"]);
         let info = json!({"name": "contract", "title": "Contract", "version": "0"});
-        cli.call(
-            "initialize",
-            json!({"clientInfo": info, "capabilities": {"experimentalApi": true}}),
-        )
-        .await
-        .expect("initialize");
+        cli.call("initialize", json!({"clientInfo": info, "capabilities": {"experimentalApi": true}}))
+            .await
+            .expect("initialize");
         cli.send(&json!({"method": "initialized"})).await;
         cli
     }
@@ -97,45 +83,37 @@ impl Cli {
     /// Writes one line.
     pub async fn send(&mut self, line: &Value) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
-        stdin
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .expect("the CLI reads");
+        stdin.write_all(format!("{line}\n").as_bytes()).await.expect("the CLI reads");
         stdin.flush().await.expect("the CLI reads");
     }
 
     /// Writes a Claude Code prompt under this uuid.
     pub async fn prompt(&mut self, uuid: &str, text: &str) {
         let message = json!({"role": "user", "content": [{"type": "text", "text": text}]});
-        self.send(&json!({"type": "user", "uuid": uuid, "message": message, "parent_tool_use_id": null, "session_id": ""})).await;
+        self.send(
+            &json!({"type": "user", "uuid": uuid, "message": message, "parent_tool_use_id": null, "session_id": ""}),
+        )
+        .await;
     }
 
     /// Claude Code's control request, answered.
     pub async fn control(&mut self, request: Value) -> Value {
         let id = format!("req_{}", self.next_id);
         self.next_id += 1;
-        self.send(&json!({"type": "control_request", "request_id": id, "request": request}))
-            .await;
-        self.until(|line| {
-            line["type"] == "control_response" && line["response"]["request_id"] == id.as_str()
-        })
-        .await
+        self.send(&json!({"type": "control_request", "request_id": id, "request": request})).await;
+        self.until(|line| line["type"] == "control_response" && line["response"]["request_id"] == id.as_str()).await
     }
 
     /// A JSON-RPC request and its result, or its error. What comes in between is kept for [`Cli::until`].
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.next_id;
         self.next_id += 1;
-        self.send(&json!({"id": id, "method": method, "params": params}))
-            .await;
+        self.send(&json!({"id": id, "method": method, "params": params})).await;
         let mut between = VecDeque::new();
         let answer = loop {
             let line = match self.unread.pop_front() {
                 Some(line) => line,
-                None => self
-                    .read()
-                    .await
-                    .unwrap_or_else(|| panic!("no answer to {method}; {}", self.tail())),
+                None => self.read().await.unwrap_or_else(|| panic!("no answer to {method}; {}", self.tail())),
             };
             if line["id"] == id && line.get("method").is_none() {
                 break line;
@@ -162,10 +140,7 @@ impl Cli {
                     Some(line) => line,
                     None => {
                         let errors = self.stderr_text().await;
-                        panic!(
-                            "the CLI ended before what was waited for; stderr: {errors}; {}",
-                            self.tail()
-                        );
+                        panic!("the CLI ended before what was waited for; stderr: {errors}; {}", self.tail());
                     }
                 },
             };
@@ -195,10 +170,7 @@ impl Cli {
     pub async fn close(mut self) -> (ExitStatus, String) {
         self.stdin = None;
         while self.read().await.is_some() {}
-        let status = timeout(PATIENCE, self.child.wait())
-            .await
-            .expect("it ends")
-            .expect("a status");
+        let status = timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("a status");
         (status, self.stderr_text().await)
     }
 
@@ -209,10 +181,7 @@ impl Cli {
 
     async fn stderr_text(&mut self) -> String {
         match self.stderr.take() {
-            Some(task) => timeout(PATIENCE, task)
-                .await
-                .expect("stderr ends")
-                .expect("it is read"),
+            Some(task) => timeout(PATIENCE, task).await.expect("stderr ends").expect("it is read"),
             None => String::new(),
         }
     }
@@ -230,10 +199,7 @@ impl Cli {
     fn tail(&self) -> String {
         let short = |line: &Value| line.to_string().chars().take(600).collect::<String>();
         let from = self.seen.len().saturating_sub(12);
-        let lines: Vec<String> = self.seen[from..]
-            .iter()
-            .map(|line| format!("  {}", short(line)))
-            .collect();
+        let lines: Vec<String> = self.seen[from..].iter().map(|line| format!("  {}", short(line))).collect();
         format!("its last lines:\n{}", lines.join("\n"))
     }
 }

@@ -17,10 +17,7 @@ pub(super) struct Gates(Mutex<HashMap<String, watch::Sender<Gate>>>);
 
 impl Gates {
     fn gate(&self, name: &str) -> watch::Sender<Gate> {
-        super::lock(&self.0)
-            .entry(name.to_owned())
-            .or_default()
-            .clone()
+        super::lock(&self.0).entry(name.to_owned()).or_default().clone()
     }
 
     /// A reply comes to the gate and waits until it is open.
@@ -34,10 +31,7 @@ impl Gates {
     /// Waits until `times` replies have come.
     pub(super) async fn arrived(&self, name: &str, times: usize) {
         let gate = self.gate(name);
-        let _ = gate
-            .subscribe()
-            .wait_for(|state| state.arrived >= times)
-            .await;
+        let _ = gate.subscribe().wait_for(|state| state.arrived >= times).await;
     }
 
     pub(super) fn open(&self, name: &str) {

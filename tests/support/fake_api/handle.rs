@@ -28,23 +28,14 @@ pub(super) async fn handle(
     let raw = match to_bytes(body, LARGEST_BODY).await {
         Ok(raw) => raw,
         Err(_) => {
-            return answer(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                0,
-                &json!({"error": "fake api: body too large or cut"}),
-            );
+            return answer(StatusCode::PAYLOAD_TOO_LARGE, 0, &json!({"error": "fake api: body too large or cut"}));
         }
     };
     let body: Value = serde_json::from_slice(&raw).unwrap_or(Value::Null);
     let headers: BTreeMap<String, String> = parts
         .headers
         .iter()
-        .map(|(name, value)| {
-            (
-                name.as_str().to_owned(),
-                String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            )
-        })
+        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
     // Only a path of our own counts: through the proxy variables any URL in the world may be asked for.
     let path = match parts.uri.authority() {
@@ -66,10 +57,7 @@ pub(super) async fn handle(
         wire,
         method: parts.method.to_string(),
         path,
-        auth: headers
-            .get("authorization")
-            .or_else(|| headers.get("x-api-key"))
-            .cloned(),
+        auth: headers.get("authorization").or_else(|| headers.get("x-api-key")).cloned(),
         session: session_of(&headers, &body),
         headers,
         body,
@@ -80,11 +68,7 @@ pub(super) async fn handle(
     let n = recorded.n;
     let Some(wire) = wire.filter(|_| matches!(kind, Kind::Turn | Kind::Side)) else {
         return match kind {
-            Kind::Count => answer(
-                StatusCode::OK,
-                n,
-                &json!({"input_tokens": recorded.bytes / 4}),
-            ),
+            Kind::Count => answer(StatusCode::OK, n, &json!({"input_tokens": recorded.bytes / 4})),
             Kind::Models => answer(StatusCode::OK, n, &models()),
             Kind::Probe if recorded.method == "HEAD" => Response::new(Body::empty()),
             _ => answer(
@@ -94,15 +78,15 @@ pub(super) async fn handle(
             ),
         };
     };
+    // As the vendors do: who is not logged in gets nothing.
+    if recorded.auth.is_none() {
+        return failure(wire, 401, n, &Plan::default());
+    }
     let plan = match script::plan(&asked, &recorded.path, recorded.bytes, &shared) {
         Ok(plan) => plan,
         Err(why) => {
             let message = format!("fake api: wrong directive: {why}");
-            return answer(
-                StatusCode::BAD_REQUEST,
-                n,
-                &wire_error(wire, 400, "invalid_request_error", &message),
-            );
+            return answer(StatusCode::BAD_REQUEST, n, &wire_error(wire, 400, "invalid_request_error", &message));
         }
     };
     if let Some(gate) = &plan.gate_before {
@@ -173,10 +157,7 @@ fn failure(wire: Wire, code: u16, n: usize, plan: &Plan) -> Response {
         403 => ("permission_error", "fake forbidden"),
         404 => ("not_found_error", "model: fake-missing"),
         413 => ("request_too_large", "Request exceeds the maximum size"),
-        429 => (
-            "rate_limit_error",
-            "This request would exceed your rate limit",
-        ),
+        429 => ("rate_limit_error", "This request would exceed your rate limit"),
         500 => ("api_error", "Internal server error"),
         503 => ("api_error", "Service unavailable"),
         529 => ("overloaded_error", "Overloaded"),
@@ -185,9 +166,7 @@ fn failure(wire: Wire, code: u16, n: usize, plan: &Plan) -> Response {
     let status = StatusCode::from_u16(code).expect("a status");
     let mut response = answer(status, n, &wire_error(wire, code, kind, message));
     if let Some(seconds) = plan.retry_after {
-        response
-            .headers_mut()
-            .insert("retry-after", HeaderValue::from(seconds));
+        response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
     }
     response
 }
@@ -196,11 +175,7 @@ fn wire_error(wire: Wire, code: u16, kind: &str, message: &str) -> Value {
     match wire {
         Wire::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
         Wire::Responses => {
-            let name = if code == 401 {
-                json!("invalid_api_key")
-            } else {
-                Value::Null
-            };
+            let name = if code == 401 { json!("invalid_api_key") } else { Value::Null };
             json!({"error": {"message": message, "type": kind, "param": null, "code": name}})
         }
     }

@@ -42,13 +42,7 @@ impl Listener for Wired {
 
     async fn accept(&mut self) -> (Line, SocketAddr) {
         let (stream, addr) = Listener::accept(&mut self.0).await;
-        (
-            Line {
-                stream,
-                cut: Cut::default(),
-            },
-            addr,
-        )
+        (Line { stream, cut: Cut::default() }, addr)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -63,21 +57,13 @@ impl Connected<IncomingStream<'_, Wired>> for Cut {
 }
 
 impl AsyncRead for Line {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Line {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.cut.check()?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

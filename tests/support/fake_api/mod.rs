@@ -147,12 +147,7 @@ impl FakeApi {
                 // Dropping the runtime here ends every connection and every reply still held open.
             })
             .expect("a thread");
-        Self {
-            addr,
-            shared,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        Self { addr, shared, stop: Some(stop), thread: Some(thread) }
     }
 
     /// `http://127.0.0.1:PORT`, as `ANTHROPIC_BASE_URL` wants it; OpenAI clients add `/v1`.
@@ -182,10 +177,7 @@ impl FakeApi {
 
     /// Waits until `times` requests have come to the gate (a CLI that retries comes again).
     pub async fn wait_gate_times(&self, name: &str, times: usize) {
-        if tokio::time::timeout(PATIENCE, self.shared.gates.arrived(name, times))
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(PATIENCE, self.shared.gates.arrived(name, times)).await.is_err() {
             panic!("no request came to gate {name:?}; {}", self.summary());
         }
     }
@@ -202,10 +194,7 @@ impl FakeApi {
 
     /// The requests that ask the model for a step of a turn (those that offer tools).
     pub fn turns(&self) -> Vec<Arc<Recorded>> {
-        self.requests()
-            .into_iter()
-            .filter(|request| request.kind == Kind::Turn)
-            .collect()
+        self.requests().into_iter().filter(|request| request.kind == Kind::Turn).collect()
     }
 
     /// Requests to unknown places, as `METHOD path`. With the proxy variables of [`crate::agents`] a call to any other host ends here too.
@@ -239,12 +228,7 @@ impl FakeApi {
         let lines: Vec<String> = self
             .requests()
             .iter()
-            .map(|request| {
-                format!(
-                    "  {} {} {} {:?}",
-                    request.n, request.method, request.path, request.user_text
-                )
-            })
+            .map(|request| format!("  {} {} {} {:?}", request.n, request.method, request.path, request.user_text))
             .collect();
         format!("{} requests so far:\n{}", lines.len(), lines.join("\n"))
     }

@@ -79,10 +79,7 @@ impl Recorded {
                     let role = message["role"].as_str().unwrap_or_default();
                     for block in blocks(&message["content"]) {
                         match block["type"].as_str() {
-                            Some("tool_use") => add(
-                                "call",
-                                format!("{} {}", text_of(&block["name"]), block["input"]),
-                            ),
+                            Some("tool_use") => add("call", format!("{} {}", text_of(&block["name"]), block["input"])),
                             Some("tool_result") => add("result", text_of(&block["content"])),
                             Some("thinking") => add("reasoning", text_of(&block["thinking"])),
                             _ => add(role, text_of(block)),
@@ -97,13 +94,8 @@ impl Recorded {
                     if kind.ends_with("_call_output") {
                         add("result", text_of(&item["output"]));
                     } else if kind.ends_with("_call") {
-                        let given = ["arguments", "input"]
-                            .iter()
-                            .find_map(|key| item[*key].as_str());
-                        add(
-                            "call",
-                            format!("{} {}", text_of(&item["name"]), given.unwrap_or_default()),
-                        );
+                        let given = ["arguments", "input"].iter().find_map(|key| item[*key].as_str());
+                        add("call", format!("{} {}", text_of(&item["name"]), given.unwrap_or_default()));
                     } else if kind == "reasoning" {
                         add("reasoning", text_of(&item["summary"]));
                     } else if let Some(text) = item.as_str() {
@@ -122,20 +114,14 @@ impl Recorded {
 
     /// The texts of the messages of one role, in order.
     pub fn texts(&self, role: &str) -> Vec<String> {
-        self.messages()
-            .into_iter()
-            .filter(|(of, _)| of == role)
-            .map(|(_, text)| text)
-            .collect()
+        self.messages().into_iter().filter(|(of, _)| of == role).map(|(_, text)| text).collect()
     }
 
     /// What was said: [`Recorded::messages`] without the system's and developer's, and without the context that the CLI adds by itself.
     /// Its notes about an interrupt stay, since they are part of the history.
     pub fn conversation(&self) -> Vec<(String, String)> {
         let mut said = self.messages();
-        said.retain(|(role, text)| {
-            !matches!(role.as_str(), "system" | "developer") && !is_context(text)
-        });
+        said.retain(|(role, text)| !matches!(role.as_str(), "system" | "developer") && !is_context(text));
         said
     }
 
@@ -150,11 +136,9 @@ fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(list) => list.iter().map(text_of).collect::<Vec<_>>().join("\n"),
-        Value::Object(map) => ["text", "output", "content"]
-            .iter()
-            .find_map(|key| map.get(*key))
-            .map(text_of)
-            .unwrap_or_default(),
+        Value::Object(map) => {
+            ["text", "output", "content"].iter().find_map(|key| map.get(*key)).map(text_of).unwrap_or_default()
+        }
         _ => String::new(),
     }
 }
@@ -170,10 +154,7 @@ fn count_in(value: &Value, needle: &str) -> usize {
 
 /// The session a CLI says a request belongs to (found on the real CLIs, see the contract tests).
 pub(super) fn session_of(headers: &BTreeMap<String, String>, body: &Value) -> Option<String> {
-    let header = ["x-claude-code-session-id", "thread-id"]
-        .iter()
-        .find_map(|name| headers.get(*name))
-        .cloned();
+    let header = ["x-claude-code-session-id", "thread-id"].iter().find_map(|name| headers.get(*name)).cloned();
     header
         .or_else(|| {
             let user: Value = serde_json::from_str(body["metadata"]["user_id"].as_str()?).ok()?;
@@ -209,18 +190,12 @@ impl NonceTable {
     /// The sessions, in the order in which they began.
     pub fn sessions(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
-        self.0
-            .iter()
-            .map(|row| row.session.clone())
-            .filter(|session| seen.insert(session.clone()))
-            .collect()
+        self.0.iter().map(|row| row.session.clone()).filter(|session| seen.insert(session.clone())).collect()
     }
 
     /// The row of one nonce in one session.
     pub fn row(&self, nonce: &str, session: &str) -> Option<&NonceRow> {
-        self.0
-            .iter()
-            .find(|row| row.nonce == nonce && row.session == session)
+        self.0.iter().find(|row| row.nonce == nonce && row.session == session)
     }
 }
 
@@ -251,10 +226,7 @@ pub fn nonce_table<N: AsRef<str>>(requests: &[Arc<Recorded>], nonces: &[N]) -> N
         let (Some(session), Some(wire)) = (request.session.as_deref(), request.wire) else {
             continue;
         };
-        match sessions
-            .iter_mut()
-            .find(|(known, of, _)| *known == session && *of == wire)
-        {
+        match sessions.iter_mut().find(|(known, of, _)| *known == session && *of == wire) {
             Some((_, _, list)) => list.push(request),
             None => sessions.push((session, wire, vec![request])),
         }
@@ -263,10 +235,7 @@ pub fn nonce_table<N: AsRef<str>>(requests: &[Arc<Recorded>], nonces: &[N]) -> N
     for (session, wire, list) in sessions {
         for nonce in nonces {
             let nonce = nonce.as_ref();
-            let counts: Vec<(usize, usize)> = list
-                .iter()
-                .map(|request| (request.n, request.count(nonce)))
-                .collect();
+            let counts: Vec<(usize, usize)> = list.iter().map(|request| (request.n, request.count(nonce))).collect();
             rows.push(NonceRow {
                 nonce: nonce.to_owned(),
                 session: session.to_owned(),

@@ -22,23 +22,15 @@ pub(super) struct Asked {
 }
 
 /// Text blocks with which a CLI tells the model where it is.
-const CONTEXT: [&str; 6] = [
-    "<system-reminder",
-    "<environment_context",
-    "<user_instructions",
-    "<permissions",
-    "<skills",
-    "# AGENTS.md",
-];
+const CONTEXT: [&str; 6] =
+    ["<system-reminder", "<environment_context", "<user_instructions", "<permissions", "<skills", "# AGENTS.md"];
 
 /// The CLIs' notes that a turn was interrupted; they stand in the history as if the user had said them.
 const INTERRUPTED: [&str; 2] = ["<turn_aborted", "[Request interrupted"];
 
 /// Whether a text block is context that a CLI added by itself.
 pub(super) fn is_context(text: &str) -> bool {
-    CONTEXT
-        .iter()
-        .any(|start| text.trim_start().starts_with(start))
+    CONTEXT.iter().any(|start| text.trim_start().starts_with(start))
 }
 
 fn own_text(block: &Value) -> Option<&str> {
@@ -77,18 +69,9 @@ pub(super) fn anthropic(body: &Value) -> Asked {
     let tools = blocks(&body["tools"]);
     asked.tools = tools
         .iter()
-        .filter_map(|tool| {
-            Some((
-                tool["name"].as_str()?.to_owned(),
-                tool["input_schema"].clone(),
-            ))
-        })
+        .filter_map(|tool| Some((tool["name"].as_str()?.to_owned(), tool["input_schema"].clone())))
         .collect();
-    'messages: for message in blocks(&body["messages"])
-        .into_iter()
-        .rev()
-        .filter(|message| message["role"] == "user")
-    {
+    'messages: for message in blocks(&body["messages"]).into_iter().rev().filter(|message| message["role"] == "user") {
         for block in blocks(&message["content"]).into_iter().rev() {
             if block["type"] == "tool_result" {
                 asked.results += 1;
@@ -108,16 +91,12 @@ pub(super) fn responses(body: &Value) -> Asked {
         let name = tool["name"].as_str().unwrap_or_default();
         match tool["type"].as_str() {
             Some("function" | "custom") => {
-                asked
-                    .tools
-                    .insert(name.to_owned(), tool["parameters"].clone());
+                asked.tools.insert(name.to_owned(), tool["parameters"].clone());
             }
             Some("namespace") => {
                 for inner in blocks(&tool["tools"]) {
                     let inner_name = inner["name"].as_str().unwrap_or_default();
-                    asked
-                        .tools
-                        .insert(format!("{name}::{inner_name}"), inner["parameters"].clone());
+                    asked.tools.insert(format!("{name}::{inner_name}"), inner["parameters"].clone());
                 }
             }
             Some("local_shell") => {
@@ -127,16 +106,10 @@ pub(super) fn responses(body: &Value) -> Asked {
         }
     }
     for item in blocks(&body["input"]).into_iter().rev() {
-        if item["type"]
-            .as_str()
-            .is_some_and(|kind| kind.ends_with("_call_output"))
-        {
+        if item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output")) {
             asked.results += 1;
         } else if item["role"] == "user"
-            && let Some(text) = blocks(&item["content"])
-                .into_iter()
-                .rev()
-                .find_map(own_text)
+            && let Some(text) = blocks(&item["content"]).into_iter().rev().find_map(own_text)
         {
             asked.text = new_message(text);
             break;
@@ -163,10 +136,7 @@ mod tests {
             {"role": "system", "content": "x"},
         ]});
         let asked = anthropic(&body);
-        assert_eq!(
-            (asked.text.as_str(), asked.results, asked.tools.len()),
-            ("new", 1, 1)
-        );
+        assert_eq!((asked.text.as_str(), asked.results, asked.tools.len()), ("new", 1, 1));
     }
 
     #[test]

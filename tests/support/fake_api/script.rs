@@ -29,14 +29,7 @@ use serde_json::{Map, Value, json};
 use super::request::{Asked, Tools};
 use super::{Shared, lock};
 
-const SHELLS: [&str; 6] = [
-    "Bash",
-    "bash",
-    "exec_command",
-    "shell_command",
-    "shell",
-    "local_shell",
-];
+const SHELLS: [&str; 6] = ["Bash", "bash", "exec_command", "shell_command", "shell", "local_shell"];
 
 /// A way for a request to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,26 +100,17 @@ fn directives(text: &str) -> (Vec<Directive<'_>>, String) {
     let mut rest = text;
     while let Some(start) = rest.find("[[") {
         let (before, inside) = (&rest[..start], &rest[start + 2..]);
-        let word = inside
-            .bytes()
-            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
-            .count();
+        let word = inside.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
         let bang = inside[word..].starts_with('!');
         let after = &inside[word + usize::from(bang)..];
         let argument = match after.strip_prefix(':') {
-            Some(argument) => argument
-                .find("]]")
-                .map(|end| (&argument[..end], &argument[end + 2..])),
+            Some(argument) => argument.find("]]").map(|end| (&argument[..end], &argument[end + 2..])),
             None => after.strip_prefix("]]").map(|rest| ("", rest)),
         };
         plain.push_str(before);
         match argument {
             Some((argument, behind)) if word > 0 => {
-                found.push(Directive {
-                    name: &inside[..word],
-                    bang,
-                    argument,
-                });
+                found.push(Directive { name: &inside[..word], bang, argument });
                 rest = behind;
             }
             _ => {
@@ -142,89 +126,45 @@ fn directives(text: &str) -> (Vec<Directive<'_>>, String) {
 /// Splits at the first colon and reads both numbers; the second may be missing.
 fn two_numbers(argument: &str, second: u64) -> Result<(u64, u64), String> {
     let (a, b) = argument.split_once(':').unwrap_or((argument, ""));
-    let read = |text: &str| {
-        text.trim()
-            .parse()
-            .map_err(|_| format!("not a number: {text:?}"))
-    };
+    let read = |text: &str| text.trim().parse().map_err(|_| format!("not a number: {text:?}"));
     Ok((read(a)?, if b.is_empty() { second } else { read(b)? }))
 }
 
 /// Arguments for a shell tool, from its schema.
 fn shell_arguments(schema: &Value, command: &str) -> Value {
-    let properties = schema["properties"]
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let mut arguments = Map::new();
-    let key = ["command", "cmd", "script"]
-        .into_iter()
-        .find(|key| properties.contains_key(*key))
-        .unwrap_or("command");
-    let list = properties
-        .get(key)
-        .is_some_and(|property| property["type"] == "array");
-    arguments.insert(
-        key.to_owned(),
-        if list {
-            json!(["bash", "-lc", command])
-        } else {
-            json!(command)
-        },
-    );
-    for name in schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
-        arguments.entry(name).or_insert_with(|| {
-            match properties.get(name).and_then(|p| p["type"].as_str()) {
-                Some("number" | "integer") => json!(1),
-                Some("boolean") => json!(false),
-                Some("array") => json!([]),
-                Some("object") => json!({}),
-                _ => json!(format!("fake {name}")),
-            }
+    let key = ["command", "cmd", "script"].into_iter().find(|key| properties.contains_key(*key)).unwrap_or("command");
+    let list = properties.get(key).is_some_and(|property| property["type"] == "array");
+    arguments.insert(key.to_owned(), if list { json!(["bash", "-lc", command]) } else { json!(command) });
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        arguments.entry(name).or_insert_with(|| match properties.get(name).and_then(|p| p["type"].as_str()) {
+            Some("number" | "integer") => json!(1),
+            Some("boolean") => json!(false),
+            Some("array") => json!([]),
+            Some("object") => json!({}),
+            _ => json!(format!("fake {name}")),
         });
     }
     Value::Object(arguments)
 }
 
 fn call_of(directive: &Directive<'_>, tools: &Tools) -> Result<Option<Call>, String> {
-    let (first, rest) = directive
-        .argument
-        .split_once(':')
-        .ok_or("a call has a name and a part after a colon")?;
+    let (first, rest) = directive.argument.split_once(':').ok_or("a call has a name and a part after a colon")?;
     if directive.name == "tool" {
         if first != "bash" {
             return Err(format!("no such kind of tool: {first:?}"));
         }
         let shell = SHELLS.iter().find_map(|shell| tools.get_key_value(*shell));
-        return Ok(shell.map(|(name, schema)| Call {
-            name: name.clone(),
-            arguments: shell_arguments(schema, rest),
-        }));
+        return Ok(shell.map(|(name, schema)| Call { name: name.clone(), arguments: shell_arguments(schema, rest) }));
     }
-    let arguments =
-        serde_json::from_str(rest).map_err(|e| format!("the arguments of {first}: {e}"))?;
-    let name = tools
-        .keys()
-        .find(|name| *name == first)
-        .or_else(|| tools.keys().find(|name| name.ends_with(first)));
-    Ok(name.map(|name| Call {
-        name: name.clone(),
-        arguments,
-    }))
+    let arguments = serde_json::from_str(rest).map_err(|e| format!("the arguments of {first}: {e}"))?;
+    let name = tools.keys().find(|name| *name == first).or_else(|| tools.keys().find(|name| name.ends_with(first)));
+    Ok(name.map(|name| Call { name: name.clone(), arguments }))
 }
 
 /// Decides the reply. A directive that is known but written wrongly is an error: a test must not pass by its own typing mistake.
-pub(super) fn plan(
-    asked: &Asked,
-    path: &str,
-    bytes: usize,
-    shared: &Shared,
-) -> Result<Plan, String> {
+pub(super) fn plan(asked: &Asked, path: &str, bytes: usize, shared: &Shared) -> Result<Plan, String> {
     let (found, plain) = directives(&asked.text);
     let turn = !asked.tools.is_empty();
     let mut plan = Plan::default();
@@ -252,27 +192,17 @@ pub(super) fn plan(
             }
             "hang" if counts => plan.hang = true,
             "gate" if counts => plan.gate = Some(argument.to_owned()),
-            "gate_before" if counts && asked.results == 0 => {
-                plan.gate_before = Some(argument.to_owned())
-            }
+            "gate_before" if counts && asked.results == 0 => plan.gate_before = Some(argument.to_owned()),
             "retry_after" => {
-                plan.retry_after = Some(
-                    argument
-                        .parse()
-                        .map_err(|_| format!("not seconds: {argument:?}"))?,
-                )
+                plan.retry_after = Some(argument.parse().map_err(|_| format!("not seconds: {argument:?}"))?)
             }
             "error" if counts => {
                 let (kind, times) = argument.split_once(':').unwrap_or((argument, ""));
                 let failure = kind.parse()?;
                 if !times.is_empty() {
-                    let times: usize = times
-                        .parse()
-                        .map_err(|_| format!("not a count: {times:?}"))?;
+                    let times: usize = times.parse().map_err(|_| format!("not a count: {times:?}"))?;
                     let mut attempts = lock(&shared.attempts);
-                    let seen = attempts
-                        .entry(format!("{index} {}", asked.text))
-                        .or_default();
+                    let seen = attempts.entry(format!("{index} {}", asked.text)).or_default();
                     *seen += 1;
                     if *seen > times {
                         continue;
@@ -281,12 +211,8 @@ pub(super) fn plan(
                 plan.error = Some(failure);
             }
             "error_after" if counts => {
-                let (results, kind) = argument
-                    .split_once(':')
-                    .ok_or("error_after has a count and a kind")?;
-                let results: usize = results
-                    .parse()
-                    .map_err(|_| format!("not a count: {results:?}"))?;
+                let (results, kind) = argument.split_once(':').ok_or("error_after has a count and a kind")?;
+                let results: usize = results.parse().map_err(|_| format!("not a count: {results:?}"))?;
                 if asked.results >= results {
                     plan.error = Some(kind.parse()?);
                 }
@@ -308,19 +234,9 @@ pub(super) fn plan(
     }
     drop(rules);
     let left = calls.into_iter().skip(asked.results);
-    plan.calls = if parallel {
-        left.collect()
-    } else {
-        left.take(1).collect()
-    };
-    plan.text =
-        text.unwrap_or_else(|| format!("echo: {}", plain.chars().take(400).collect::<String>()));
-    plan.usage = usage.unwrap_or_else(|| {
-        (
-            (bytes as u64 / 4).max(1),
-            (plan.text.len() as u64 / 4).max(1),
-        )
-    });
+    plan.calls = if parallel { left.collect() } else { left.take(1).collect() };
+    plan.text = text.unwrap_or_else(|| format!("echo: {}", plain.chars().take(400).collect::<String>()));
+    plan.usage = usage.unwrap_or_else(|| ((bytes as u64 / 4).max(1), (plan.text.len() as u64 / 4).max(1)));
     Ok(plan)
 }
 
@@ -331,10 +247,7 @@ pub(super) fn pieces(text: &str, n: usize) -> Vec<String> {
         return vec![String::new()];
     }
     let step = chars.len().div_ceil(n.clamp(1, chars.len()));
-    chars
-        .chunks(step)
-        .map(|piece| piece.iter().collect())
-        .collect()
+    chars.chunks(step).map(|piece| piece.iter().collect()).collect()
 }
 
 #[cfg(test)]
@@ -343,17 +256,9 @@ mod tests {
 
     #[test]
     fn directives_are_taken_out_and_what_only_looks_like_one_stays() {
-        let (found, plain) =
-            directives("a [[say:x ] y]] b [[hang]] [[error!:401]] [[no end [[ [[]] é");
+        let (found, plain) = directives("a [[say:x ] y]] b [[hang]] [[error!:401]] [[no end [[ [[]] é");
         let seen: Vec<_> = found.iter().map(|d| (d.name, d.bang, d.argument)).collect();
-        assert_eq!(
-            seen,
-            [
-                ("say", false, "x ] y"),
-                ("hang", false, ""),
-                ("error", true, "401")
-            ]
-        );
+        assert_eq!(seen, [("say", false, "x ] y"), ("hang", false, ""), ("error", true, "401")]);
         assert_eq!(plain, "a  b   [[no end [[ [[]] é");
     }
 

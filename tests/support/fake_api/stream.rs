@@ -31,10 +31,7 @@ impl Events {
         let (tx, rx) = mpsc::channel(1);
         let mut response = Response::new(Body::from_stream(ReceiverStream::new(rx)));
         let headers = response.headers_mut();
-        headers.insert(
-            "content-type",
-            HeaderValue::from_static("text/event-stream"),
-        );
+        headers.insert("content-type", HeaderValue::from_static("text/event-stream"));
         headers.insert("cache-control", HeaderValue::from_static("no-cache"));
         for name in ["request-id", "x-request-id"] {
             headers.insert(HeaderName::from_static(name), request_id(n));
@@ -51,19 +48,12 @@ impl Events {
 
     /// Cuts the connection in the middle of the body.
     async fn cut(&self) -> Ended {
-        let _ = self
-            .0
-            .send(Err(io::ErrorKind::ConnectionReset.into()))
-            .await;
+        let _ = self.0.send(Err(io::ErrorKind::ConnectionReset.into())).await;
         Ended
     }
 
     /// What the plan wants after the first piece of text: wait at a gate, say nothing more, fail.
-    pub(super) async fn after_first(
-        &self,
-        shared: &Shared,
-        plan: &Plan,
-    ) -> Result<AfterFirst, Ended> {
+    pub(super) async fn after_first(&self, shared: &Shared, plan: &Plan) -> Result<AfterFirst, Ended> {
         if let Some(gate) = &plan.gate {
             tokio::select! {
                 () = shared.gates.pass(gate) => {}
