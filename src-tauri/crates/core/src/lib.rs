@@ -1,6 +1,7 @@
 //! The rules, pure: no disk, clock, processes or randomness. Times, ids and sizes come in as arguments.
 
 pub mod approval;
+pub mod document;
 pub mod event;
 pub mod failure;
 pub mod handoff;

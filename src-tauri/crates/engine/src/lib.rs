@@ -1,3 +1,14 @@
 //! One actor per thread, the driver of effects, the event hub and the API list.
 
 pub mod api;
+mod catalogue;
+mod clock;
+mod engine;
+pub mod fault;
+mod hub;
+pub mod lock;
+pub mod secret;
+mod thread;
+
+pub use engine::{Engine, EngineOptions};
+pub use hub::{Hub, Subscription};

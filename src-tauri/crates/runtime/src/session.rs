@@ -100,8 +100,10 @@ impl std::fmt::Debug for McpAccess {
 pub struct Resume {
     /// The provider's own id.
     pub session_id: String,
-    /// Bring it back to this anchor first (T9); `None`: as it is.
-    pub rewind_to: Option<String>,
+    /// The place in its history that we count on, where known: the end of its last finished turn.
+    pub anchor: Option<String>,
+    /// More than that may stand in it: bring it back to `anchor` first, for good (T9). False: as it is.
+    pub rewind: bool,
 }
 
 /// All that a session needs to open.

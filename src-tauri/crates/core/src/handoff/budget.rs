@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn b1_as_the_reference_has_it() {
         for w in (0..300_000_u64).step_by(7) {
-            let mut budget = 16_000_i64.min(64 * 1024);
+            let mut budget = [16_000_i64, 64 * 1024].into_iter().min().unwrap();
             if w > 0 {
                 let room = w as i64 - ((w as f64 / 4.0).floor() as i64).max(16_000);
                 budget = budget.min(room.max(0));

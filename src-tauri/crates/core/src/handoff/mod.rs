@@ -4,5 +4,10 @@ pub mod budget;
 pub mod fence;
 pub mod harmless;
 pub mod items;
+#[cfg(any(test, feature = "naive"))]
+pub mod plain;
 pub mod render;
 pub mod select;
+
+#[cfg(test)]
+mod tests;

@@ -219,7 +219,9 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
     let Some(reply) = turn.record.reply else { return };
     let (provider, id, anchor) = (turn.record.target.provider.clone(), turn.record.id, turn.anchor.clone());
     let before = turn.record.known_before;
-    if kept == Kept::Unknown {
+    let anchor_before = turn.record.anchor_before.clone();
+    let rewinds = step.state.keeps_of(&provider).rewinds && anchor_before.is_some();
+    if kept == Kept::Unknown && !rewinds {
         return drop_session(step);
     }
     let Some(session) = step.state.sessions.get_mut(&provider) else { return };
@@ -232,15 +234,20 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
             session.incarnation += 1;
             session.anchor = anchor;
         }
+        // Not proved what it holds, but it can be brought back to before the turn, where it is certain.
         Kept::Nothing | Kept::Unknown => {
             session.incarnation += 1;
             session.known_upto_seq = before;
             session.turns.retain(|told| told.turn != id);
-            session.anchor = turn.record.anchor_before.clone();
+            session.anchor = anchor_before;
+            session.rewind = kept == Kept::Unknown;
         }
     }
-    let write = Write::Session(session.clone());
+    let (write, rewind) = (Write::Session(session.clone()), session.rewind);
     step.state.pending.writes.push(write);
+    if rewind {
+        step.out.push(Effect::Close { provider });
+    }
 }
 
 /// Closes the turn: everything final in one transaction, then the queue's head if it ended well.

@@ -257,6 +257,8 @@ pub enum Input {
     },
     /// Time has passed.
     Tick,
+    /// Somebody wants to read: what was shown goes to disk now.
+    Flush,
     /// The app starts again and finds this state on disk.
     Recover,
 }
@@ -291,8 +293,8 @@ pub enum Effect {
         attempt: u32,
         /// Whose, and how.
         target: Target,
-        /// The session to go on with, and the anchor to bring it back to.
-        resume: Option<(String, Option<String>)>,
+        /// The session to go on with.
+        resume: Option<ResumeAt>,
     },
     /// Writes the prompt → `Input::Written`.
     Write {
@@ -331,6 +333,17 @@ pub enum Effect {
     },
     /// Answers the command that came in.
     Respond(Response),
+}
+
+/// A session to go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResumeAt {
+    /// The provider's own id.
+    pub session_id: String,
+    /// The place in its history that we count on, where known.
+    pub anchor: Option<String>,
+    /// Bring it back to there first (T9).
+    pub rewind: bool,
 }
 
 /// The answer to a command.

@@ -17,7 +17,8 @@ use crate::{
         ending::{self, End},
         record::{ApprovalState, Queued, TurnPhase, TurnRecord},
         state::{
-            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Progress, QUEUE_BOUND, Refusal, Response, ThreadState,
+            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Progress, QUEUE_BOUND, Refusal, Response, ResumeAt,
+            ThreadState,
         },
         stream,
         write::Write,
@@ -58,6 +59,7 @@ pub fn step(state: &mut ThreadState, input: Input, now: Millis, ids: &mut dyn Id
         }
         Input::Event { provider, event } => stream::event(&mut step, &provider, event),
         Input::Tick => step.tick(),
+        Input::Flush => step.commit(Vec::new()),
         Input::Recover => ending::recover(&mut step),
     }
     step.out
@@ -255,9 +257,10 @@ impl Step<'_> {
         };
         (turn.record.handover, turn.handover_text) = handed.unzip();
         let target = turn.record.target.clone();
-        let resume = self.state.sessions.get(&target.provider).map(|session| {
-            let rewind = if session.rewind { session.anchor.clone() } else { None };
-            (session.session_id.clone(), rewind)
+        let resume = self.state.sessions.get(&target.provider).map(|session| ResumeAt {
+            session_id: session.session_id.clone(),
+            anchor: session.anchor.clone(),
+            rewind: session.rewind,
         });
         self.out.push(Effect::Open { turn: id, attempt, target, resume });
     }

@@ -1,7 +1,39 @@
 //! The one list of what can be asked (house rule 4): the window, the browser, the command line, MCP and tests come in here.
 
+mod app;
+mod approval;
 pub mod error;
+mod event;
+mod handoff;
+mod message;
+mod project;
+pub(crate) mod provider;
+mod search;
+mod setting;
+pub(crate) mod thread;
+mod turn;
 pub mod types;
+
+use std::sync::Arc;
+
+use changeover_store::StoreError;
+use serde_json::Value;
+
+use self::error::{ApiError, ErrorCode};
+use crate::{Engine, engine::Inner};
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Caller {
+    /// Its subscription to the hub, if it has one.
+    pub subscriber: Option<u64>,
+}
+
+/// One request's view of the engine.
+pub(crate) struct Api<'a> {
+    pub(crate) inner: &'a Arc<Inner>,
+    pub(crate) caller: &'a Caller,
+}
 
 /// Calls `$then!` with the whole list: `"method" handler(Params) -> Response, …`. Dispatch, the method table and the
 /// TypeScript types are made from it and from nothing else.
@@ -13,7 +45,7 @@ macro_rules! api_list {
             "project/list" project::list(Nothing) -> ProjectListResponse,
             "thread/start" thread::start(ThreadStartParams) -> ThreadResponse,
             "thread/list" thread::list(ThreadListParams) -> ThreadListResponse,
-            "thread/read" thread::read(ThreadReadParams) -> ThreadReadResponse,
+            "thread/read" thread::read_page(ThreadReadParams) -> ThreadReadResponse,
             "thread/sessions" thread::sessions(ThreadParams) -> ThreadSessionsResponse,
             "thread/rename" thread::rename(ThreadRenameParams) -> ThreadResponse,
             "thread/archive" thread::archive(ThreadSwitchParams) -> ThreadResponse,
@@ -28,6 +60,7 @@ macro_rules! api_list {
             "turn/again" turn::again(TurnAgainParams) -> TurnStartResponse,
             "turn/interrupt" turn::interrupt(ThreadParams) -> Nothing,
             "queue/edit" turn::queue_edit(QueueEditParams) -> Nothing,
+            "queue/go" turn::queue_go(QueueGoParams) -> Nothing,
             "approval/answer" approval::answer(ApprovalAnswerParams) -> Nothing,
             "approval/list" approval::list(Nothing) -> ApprovalListResponse,
             "handoff/preview" handoff::preview(HandoffPreviewParams) -> HandoffPreviewResponse,
@@ -57,5 +90,56 @@ macro_rules! typescript_of {
     };
 }
 
+macro_rules! dispatch_of {
+    ($($method:literal $module:ident::$handler:ident($params:ident) -> $response:ident,)+) => {
+        /// Every method's name.
+        pub const METHODS: &[&str] = &[$($method),+];
+
+        impl Engine {
+            /// Answers one request: the only door (house rule 4).
+            ///
+            /// # Errors
+            /// What the handler says; `badRequest` for an unknown method or parameters that do not fit.
+            pub async fn dispatch(&self, method: &str, params: Value, caller: &Caller) -> Result<Value, ApiError> {
+                let api = Api { inner: &self.inner, caller };
+                match method {
+                    $($method => {
+                        let params: types::$params = parse(method, params)?;
+                        let response: types::$response = $module::$handler(&api, params).await?;
+                        serde_json::to_value(response)
+                            .map_err(|e| ApiError::new(ErrorCode::Internal, format!("The answer cannot be written: {e}")))
+                    })+
+                    _ => Err(ApiError::new(ErrorCode::BadRequest, format!("There is no method `{method}`."))),
+                }
+            }
+        }
+    };
+}
+
+fn parse<T: serde::de::DeserializeOwned>(method: &str, params: Value) -> Result<T, ApiError> {
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    serde_json::from_value(params)
+        .map_err(|e| ApiError::new(ErrorCode::BadRequest, format!("The parameters of `{method}` do not fit: {e}.")))
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            StoreError::NoSuchThread(_) | StoreError::NoSuchProject(_) | StoreError::NoSuchMessage(_) => {
+                ErrorCode::NotFound
+            }
+            StoreError::Closed => ErrorCode::Refused,
+            other if other.is_retryable() => ErrorCode::Storage,
+            _ => ErrorCode::Internal,
+        };
+        let api = ApiError::new(code, error.to_string());
+        match error.hint() {
+            Some(hint) => api.hint(hint),
+            None => api,
+        }
+    }
+}
+
 mod typescript;
 api_list!(typescript_of);
+api_list!(dispatch_of);

@@ -7,7 +7,7 @@ use changeover_core::{
     id::{ApprovalId, MessageId, ProjectId, QueuedId, ThreadId, TurnId},
     message::{Message, MessageState},
     notice::{Handover, LeftOutReason},
-    part::Part,
+    part::{Part, WorkStatus},
     provider::{ProviderId, Target},
     seq::{Seq, SeqRange},
     transition::TransitionKind,
@@ -287,6 +287,11 @@ wire! {
         message_id: MessageId,
         /// Who answers; absent: the thread's choice.
         #[serde(default)] target: Option<Target>,
+    }
+    /// Sends the head of a queue that was held after a stop or a failure.
+    pub struct QueueGoParams {
+        /// In which thread.
+        thread_id: ThreadId,
     }
     /// Takes a queued message back, or changes it.
     pub struct QueueEditParams {
@@ -601,8 +606,24 @@ pub enum EventBody {
         ended_at: Option<Millis>,
         /// Who answers or was asked.
         provider: Option<ProviderId>,
-        /// The model, once known.
-        model: Option<String>,
+    },
+    /// The model that answers has become known.
+    MessageModel {
+        /// Which reply.
+        message_id: MessageId,
+        /// The model.
+        model: String,
+    },
+    /// A piece of work stands otherwise; its text stays as it is.
+    PartStatus {
+        /// In which message.
+        message_id: MessageId,
+        /// Which part.
+        key: String,
+        /// How it stands.
+        status: WorkStatus,
+        /// A command's exit code, once known.
+        exit_code: Option<i32>,
     },
     /// Pins or exclusion of a message changed.
     MessageFlags {

@@ -1,0 +1,15 @@
+# ./dev soak [FILTER]: the crash runs at their full length (./dev test has the short ones of the same tests), and what they said.
+need_rust
+need_node
+need_packages "$packages_build" "$packages_window"
+. scripts/agents.sh
+build_ui
+build_bins
+export CHANGEOVER_SOAK=1 CHANGEOVER_BIN=$target/debug/changeover
+mkdir -p tests/soak
+log=tests/soak/$(date -u +%Y-%m-%dT%H%MZ).txt
+{
+  printf 'commit %s, %s, %s\n' "$(git rev-parse --short HEAD)" "$(uname -srm)" "$(date -u)"
+  cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- "${1:-soak_}" --nocapture --test-threads 1
+} 2>&1 | tee "$log"
+say "kept in $log"

@@ -1,0 +1,137 @@
+//! What is known of the providers: found or not, models, windows, and the environment that they are run with.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use changeover_core::{
+    failure::FailureKind,
+    provider::{ApprovalMode, ProviderId, Target},
+};
+use changeover_runtime::session::{Description, Environment, Login, ModelInfo};
+use tokio::sync::OnceCell;
+
+use crate::api::types::{ModelView, ProviderState, ProviderView};
+
+/// The providers as last looked at.
+pub(crate) struct Catalogue {
+    order: Vec<ProviderId>,
+    base: Environment,
+    repair: bool,
+    environment: OnceCell<Environment>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    descriptions: BTreeMap<ProviderId, Description>,
+    models: BTreeMap<ProviderId, Vec<ModelInfo>>,
+    windows: HashMap<(ProviderId, Option<String>), u64>,
+}
+
+impl Catalogue {
+    pub(crate) fn new(order: Vec<ProviderId>, base: Environment, repair: bool) -> Self {
+        Self { order, base, repair, environment: OnceCell::new(), known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The user's environment, repaired from the login shell once (R6).
+    pub(crate) async fn environment(&self) -> Environment {
+        self.environment
+            .get_or_init(|| async {
+                if !self.repair {
+                    return self.base.clone();
+                }
+                let repaired = changeover_runtime::environment::repaired(self.base.clone()).await;
+                if let Some(problem) = repaired.problem {
+                    tracing::info!(%problem, "the login shell's environment could not be read");
+                }
+                repaired.environment
+            })
+            .await
+            .clone()
+    }
+
+    pub(crate) fn put_description(&self, provider: &ProviderId, description: Description) {
+        self.known().descriptions.insert(provider.clone(), description);
+    }
+
+    pub(crate) fn put_models(&self, provider: &ProviderId, models: Vec<ModelInfo>) {
+        self.known().models.insert(provider.clone(), models);
+    }
+
+    pub(crate) fn is_ready(&self, provider: &ProviderId) -> bool {
+        self.known().descriptions.get(provider).is_some_and(|d| d.problem.is_none())
+    }
+
+    pub(crate) fn learn_window(&self, provider: &ProviderId, model: Option<&str>, window: u64) {
+        self.known().windows.insert((provider.clone(), model.map(str::to_owned)), window);
+    }
+
+    pub(crate) fn window_of(&self, provider: &ProviderId, model: Option<&str>) -> Option<u64> {
+        let known = self.known();
+        let reported = known.windows.get(&(provider.clone(), model.map(str::to_owned))).copied();
+        reported.or_else(|| {
+            let models = known.models.get(provider)?;
+            models.iter().find(|m| model.map_or(m.default, |id| m.id == id))?.window
+        })
+    }
+
+    /// Who answers in a thread that nobody has chosen for: the first agent that is ready, else the practice agent.
+    pub(crate) fn default_target(&self) -> Target {
+        let known = self.known();
+        let ready = |id: &&ProviderId| known.descriptions.get(*id).is_some_and(|d| d.problem.is_none());
+        let provider = self.order.iter().find(ready).cloned().unwrap_or_else(ProviderId::practice);
+        Target { provider, model: None, effort: None, mode: ApprovalMode::Ask }
+    }
+
+    /// All providers as the picker shows them.
+    pub(crate) fn views(&self) -> Vec<ProviderView> {
+        let known = self.known();
+        let none = Vec::new();
+        self.order
+            .iter()
+            .map(|id| view(id, known.descriptions.get(id), known.models.get(id).unwrap_or(&none)))
+            .collect()
+    }
+}
+
+fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]) -> ProviderView {
+    let problem = description.and_then(|d| d.problem.clone());
+    let state = match (description, &problem) {
+        (None, _) => ProviderState::Looking,
+        (Some(_), None) => ProviderState::Ready,
+        (Some(_), Some(p)) => match p.kind {
+            FailureKind::NotInstalled => ProviderState::NotFound,
+            FailureKind::NotLoggedIn => ProviderState::NotLoggedIn,
+            _ => ProviderState::Broken,
+        },
+    };
+    ProviderView {
+        id: id.clone(),
+        name: id.display_name().to_owned(),
+        state,
+        version: description.and_then(|d| d.version.clone()),
+        path: description.and_then(|d| d.path.as_ref()).map(|p| p.display().to_string()),
+        found: description.and_then(|d| d.found.clone()),
+        login: description.and_then(|d| match &d.login {
+            Login::In { method } => Some(method.clone()),
+            Login::Out { .. } | Login::Unknown => None,
+        }),
+        problem,
+        models: models
+            .iter()
+            .map(|m| ModelView {
+                id: m.id.clone(),
+                name: m.name.clone(),
+                window: m.window,
+                efforts: m.efforts.clone(),
+                default: m.default,
+            })
+            .collect(),
+    }
+}
