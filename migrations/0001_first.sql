@@ -82,18 +82,20 @@ CREATE INDEX thread_message_pinned ON thread_message (thread, seq) WHERE pinned 
 CREATE INDEX thread_message_excluded ON thread_message (thread, seq) WHERE excluded = 1;
 CREATE INDEX thread_message_textless ON thread_message (thread, seq) WHERE textless = 1;
 
--- 256 numbers of a thread at a time, by session stamp: the smallest item of each kind that may be handed over, and how
--- much there is. A search passes over blocks in which nothing fits; "less its own" (B8) is one comparison.
+-- What lies in 256 (level 1) or 65,536 (level 2) numbers of a thread, by session stamp: the smallest item of each kind
+-- that may be handed over, and how much there is. A search passes over blocks in which nothing fits; "less its own" (B8)
+-- is one comparison.
 CREATE TABLE block (
     thread INTEGER NOT NULL,
-    block INTEGER NOT NULL,                  -- seq / 256
+    level INTEGER NOT NULL,
+    block INTEGER NOT NULL,                  -- seq / 256, seq / 65536
     stamp INTEGER NOT NULL,
     least INTEGER,                           -- of all kinds
     least_user INTEGER,
     least_assistant INTEGER,
     messages INTEGER NOT NULL,               -- content messages, excluded ones included
     commands INTEGER NOT NULL,
-    PRIMARY KEY (thread, block, stamp)
+    PRIMARY KEY (thread, level, block, stamp)
 ) WITHOUT ROWID;
 
 -- A part. Its text (of a text or reasoning, or a command's output) is `text` followed by its chunks in order.

@@ -1,23 +1,17 @@
-//! The window. With a sub-command this program is the same command line as `changeover`.
+//! The window. With a sub-command this program is the same command line as `changeover`, before any window is thought of.
 
 #![cfg_attr(not(debug_assertions), windows_subsystem = "windows")]
 
 mod rpc;
+mod start;
 mod window;
 
-fn main() -> anyhow::Result<()> {
-    tauri::Builder::default()
-        .plugin(tauri_plugin_single_instance::init(|app, _, _| {
-            window::focus(app);
-        }))
-        .plugin(tauri_plugin_window_state::Builder::default().build())
-        .plugin(tauri_plugin_dialog::init())
-        .plugin(tauri_plugin_notification::init())
-        .plugin(tauri_plugin_opener::init())
-        .setup(|app| {
-            window::open(app)?;
-            Ok(())
-        })
-        .run(tauri::generate_context!())?;
-    Ok(())
+use std::{ffi::OsString, process::ExitCode};
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    match start::window_options(args.get(1..).unwrap_or_default()) {
+        Some(options) => start::run(options),
+        None => changeover_server::cli::run_args(args),
+    }
 }

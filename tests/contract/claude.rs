@@ -197,7 +197,8 @@ async fn a_turn_is_taken_then_answered_with_reasoning_text_and_context() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);
     let mut talk = open(&home).await;
-    let events = talk.completed("hello [[think:let me see]] [[say:Grüße, 世界!\n\n```\ncode\n```]] [[usage:1000:50]]").await;
+    let events =
+        talk.completed("hello [[think:let me see]] [[say:Grüße, 世界!\n\n```\ncode\n```]] [[usage:1000:50]]").await;
     let place = |wanted: &dyn Fn(&E) -> bool| events.iter().position(wanted).expect("told");
     let known = place(&|e| matches!(e, E::SessionKnown { .. }));
     let taken = place(&|e| *e == E::Taken);
@@ -216,7 +217,8 @@ async fn a_turn_is_taken_then_answered_with_reasoning_text_and_context() {
     assert!(!events.iter().any(|e| matches!(e, E::Raw { .. } | E::Superseded { .. })), "{events:#?}");
     // A second turn in the same process, and its figure is its own last request's, not a sum.
     let events = talk.completed("two [[tool:bash:ls]] [[say:r2]] [[usage:2000:30]]").await;
-    let figures: Vec<u64> = events.iter().filter_map(|e| if let E::Context(f) = e { Some(f.used) } else { None }).collect();
+    let figures: Vec<u64> =
+        events.iter().filter_map(|e| if let E::Context(f) = e { Some(f.used) } else { None }).collect();
     assert_eq!(figures, [2001, 2030, 2001, 2030]);
     talk.session.close().await;
     assert_eq!(lives(&home.work()), Vec::<String>::new());
@@ -228,8 +230,10 @@ async fn commands_are_told_with_exit_code_and_output_and_asked_for_in_full() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);
     let mut talk = open(&home).await;
-    talk.send("go [[tool:bash:touch a; echo out; echo err >&2; exit 3]] [[tool:bash:touch b; echo fine]] [[tool:bash:touch c; kill -9 $$]] [[say:done]]").await;
-    for command in ["touch a; echo out; echo err >&2; exit 3", "touch b; echo fine", "touch c; kill -9 $$"] {
+    talk.send("go [[tool:bash:touch a; echo out; echo err >&2; exit 3]] [[tool:bash:touch b; echo fine]] [[tool:bash:touch c; sleep 99 & kill -9 $!; wait $!]] [[say:done]]").await;
+    for command in
+        ["touch a; echo out; echo err >&2; exit 3", "touch b; echo fine", "touch c; sleep 99 & kill -9 $!; wait $!"]
+    {
         let request = talk.asked().await;
         assert_eq!(request.subject, ApprovalSubject::Command { command: command.into(), cwd: None });
         assert!(request.item.is_some());
@@ -400,7 +404,8 @@ async fn a_session_goes_on_in_a_new_process_and_back_to_an_anchor_for_good() {
     talk.session.kill().await;
     let mut talk = open_with(resume(&home, &branch, Some(&third), false)).await;
     talk.completed("four [[say:r4]]").await;
-    let spoken: Vec<(String, String)> = told(&api).into_iter().filter(|(role, _)| role == "user" || role == "assistant").collect();
+    let spoken: Vec<(String, String)> =
+        told(&api).into_iter().filter(|(role, _)| role == "user" || role == "assistant").collect();
     let wanted = said(&[
         ("user", "one [[tool:bash:ls]] [[say:r1]]"),
         ("assistant", "r1"),
@@ -485,7 +490,12 @@ async fn a_cut_stream_starts_over_and_what_was_told_of_it_is_void() {
         let events = talk.completed(&format!("{cut} [[error:{cut}:1]] [[say:the whole answer]]")).await;
         assert_eq!(reply(&events), "the whole answer", "{events:#?}");
         let void: Vec<&E> = events.iter().filter(|e| matches!(e, E::Superseded { .. })).collect();
-        assert!(matches!(void[..], [E::Superseded { items }] if items.len() == 1), "{events:#?}");
+        match (cut, &void[..]) {
+            (_, [E::Superseded { items }]) => assert_eq!(items.len(), 1),
+            // A connection that is torn down may take what was sent last with it.
+            ("drop", []) => {}
+            _ => panic!("{events:#?}"),
+        }
     }
     // It fails after a round that stands: what the history keeps is what the reply keeps.
     let prompt = "round [[tool:bash:ls]] [[error_after:1:529]]";
@@ -585,6 +595,26 @@ async fn a_turn_with_sub_agents_ends_when_their_reports_are_read() {
 }
 
 #[tokio::test]
+async fn an_interrupt_reaches_sub_agents_that_are_still_at_work() {
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api);
+    let mut talk = open(&home).await;
+    // The brackets are spelt so that they are the sub-agent's directive, not the prompt's.
+    let prompt = r"\u005b\u005bgate_before:sub\u005d\u005d";
+    let call =
+        format!(r#"[[call:Agent:{{"description":"look","prompt":"{prompt}","subagent_type":"general-purpose"}}]]"#);
+    talk.send(&format!("one {call} [[say:words]]")).await;
+    talk.until("the model's words", |e| matches!(e, E::Whole { .. })).await;
+    api.wait_gate("sub").await;
+    talk.session.interrupt().await.expect("asked");
+    assert_eq!(talk.ended().await, Ended::Interrupted);
+    api.open_gate("sub");
+    let agent = talk.seen.iter().rev().find_map(|e| if let E::Tool { status, .. } = e { Some(*status) } else { None });
+    assert_eq!(agent, Some(WorkStatus::Interrupted));
+    talk.completed("two [[say:r2]]").await;
+}
+
+#[tokio::test]
 async fn our_mcp_server_reaches_the_model_and_its_secrets_no_process_list() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);
@@ -597,11 +627,21 @@ async fn our_mcp_server_reaches_the_model_and_its_secrets_no_process_list() {
     let turns = api.turns();
     let tools = turns[0].body["tools"].as_array().expect("tools").clone();
     let named: Vec<&str> = tools.iter().filter_map(|t| t["name"].as_str()).filter(|n| n.starts_with("mcp__")).collect();
-    assert_eq!(named, ["mcp__changeover__thread_list", "mcp__changeover__thread_read", "mcp__changeover__thread_search"]);
+    assert_eq!(
+        named,
+        ["mcp__changeover__thread_list", "mcp__changeover__thread_read", "mcp__changeover__thread_search"]
+    );
     assert_eq!(server.calls(), [r#"thread_read {"limit":3}"#]);
-    assert!(talk.seen.iter().any(|e| matches!(e, E::Tool { output: Some(text), .. } if text.contains("page of thread_read"))));
+    assert!(
+        talk.seen
+            .iter()
+            .any(|e| matches!(e, E::Tool { output: Some(text), .. } if text.contains("page of thread_read")))
+    );
     let line = lives(&home.work()).join("\n");
-    assert!(line.contains("--mcp-config") && !line.contains("very-secret") && !line.contains(&server.port().to_string()), "{line}");
+    assert!(
+        line.contains("--mcp-config") && !line.contains("very-secret") && !line.contains(&server.port().to_string()),
+        "{line}"
+    );
 }
 
 #[tokio::test]
@@ -611,7 +651,8 @@ async fn the_wall_before_the_windows_end_is_lifted_and_nothing_is_compacted() {
     let model = Some("claude-sonnet-4-5".into());
     let mut talk = open_with(SessionSpec { model, ..spec(&home) }).await;
     let events = talk.completed("one [[say:r1]] [[usage:199000:50]]").await;
-    let figure = events.iter().rev().find_map(|e| if let E::Context(f) = e { Some(*f) } else { None }).expect("a figure");
+    let figure =
+        events.iter().rev().find_map(|e| if let E::Context(f) = e { Some(*f) } else { None }).expect("a figure");
     assert_eq!((figure.used, figure.window), (199_050, Some(200_000)));
     let events = talk.completed("two [[say:r2]] [[usage:199500:50]]").await;
     assert!(!events.contains(&E::Compacted));

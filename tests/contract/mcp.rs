@@ -74,7 +74,8 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, Json(requ
         }),
         Some("tools/list") => {
             let tool = |name: &str| json!({"name": name, "description": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}});
-            json!({"tools": ["thread_read", "thread_search", "thread_list"].map(tool)})
+            let tools = ["thread_read", "thread_search", "thread_list"].map(tool);
+            json!({"tools": tools})
         }
         Some("tools/call") => {
             let name = request["params"]["name"].as_str().unwrap_or_default();

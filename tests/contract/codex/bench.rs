@@ -59,12 +59,10 @@ impl Bench {
         SessionSpec { mode: ApprovalMode::Ask, ..self.spec() }
     }
 
+    /// Opens an earlier session, brought back to a turn if one is given.
     pub fn resuming(&self, session: &str, rewind_to: Option<&str>) -> SessionSpec {
-        let resume = Resume {
-            session_id: session.to_owned(),
-            anchor: rewind_to.map(str::to_owned),
-            rewind: rewind_to.is_some(),
-        };
+        let anchor = rewind_to.map(str::to_owned);
+        let resume = Resume { session_id: session.to_owned(), rewind: anchor.is_some(), anchor };
         SessionSpec { resume: Some(resume), ..self.spec() }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use changeover_core::event::{Ended, RuntimeEvent};
 use changeover_core::failure::FailureKind;
-use changeover_runtime::session::{AgentRuntime, SessionSpec};
+use changeover_runtime::session::{AgentRuntime, Resume, SessionSpec};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::bench::{Bench, Open};
@@ -70,6 +70,21 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
     open.close().await;
     // A turn that was taken out is gone: no anchor any more.
     let failure = bench.try_open(bench.resuming(&id, Some(&second))).await.err().expect("refused");
+    assert_eq!(failure.kind, FailureKind::SessionGone);
+    // Nor is a history without the turn that we count on what we think it is (T10): not even to be opened as it is.
+    for (anchor, opens) in [(Some(&second), false), (Some(&anchor), true), (None, true)] {
+        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), rewind: false };
+        let opened = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await;
+        match opened {
+            Ok(open) => {
+                assert!(opens, "{anchor:?}");
+                open.close().await;
+            }
+            Err(failure) => assert!(!opens && failure.kind == FailureKind::SessionGone, "{anchor:?}: {failure:?}"),
+        }
+    }
+    let resume = Resume { session_id: id, anchor: None, rewind: true };
+    let failure = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await.err().expect("refused");
     assert_eq!(failure.kind, FailureKind::SessionGone);
 }
 

@@ -3,7 +3,7 @@
 use changeover_core::event::{Ended, RuntimeEvent};
 use changeover_core::part::WorkStatus;
 use changeover_core::usage::ContextFigure;
-use changeover_runtime::session::{AgentRuntime, Login};
+use changeover_runtime::session::{AgentRuntime, Login, SessionSpec};
 
 use super::bench::{Bench, RUN, eventually};
 
@@ -132,4 +132,33 @@ async fn detection_says_version_login_and_models() {
     let described = bench.runtime.describe(&bench.env()).await;
     let kind = described.problem.map(|problem| problem.kind);
     assert_eq!((described.path, kind), (None, Some(changeover_core::failure::FailureKind::NotInstalled)));
+}
+
+#[tokio::test]
+async fn codex_is_not_given_the_means_to_begin_turns_by_itself() {
+    let bench = Bench::new().await;
+    let mut open = bench.open(bench.spec()).await;
+    let id = open.id().await;
+    open.answered("one").await;
+    open.close().await;
+    let mut open = bench.open(bench.resuming(&id, None)).await;
+    open.answered("two").await;
+    for request in bench.api.turns() {
+        let tools = request.body["tools"].to_string();
+        assert!(tools.contains("exec_command") && !tools.contains("goal"), "{tools}");
+    }
+    open.close().await;
+}
+
+#[tokio::test]
+async fn model_and_effort_are_those_that_were_chosen() {
+    let bench = Bench::new().await;
+    let spec = SessionSpec { model: Some("gpt-5.5".into()), effort: Some("high".into()), ..bench.spec() };
+    let mut open = bench.open(spec).await;
+    open.answered("one").await;
+    let body = &bench.api.turns()[0].body;
+    assert_eq!((body["model"].as_str(), body["reasoning"]["effort"].as_str()), (Some("gpt-5.5"), Some("high")));
+    let told = RuntimeEvent::SessionKnown { session_id: open.id().await, model: Some("gpt-5.5".into()) };
+    assert_eq!(open.seen[0], told);
+    open.close().await;
 }

@@ -1,6 +1,7 @@
 /** What is on the screen: which thread, which page, what is open beside it. Survives a restart. */
 import type { ApiError, ProviderId, ThreadId } from './api/gen';
 import { asApiError } from './api/transport/transport';
+import { MediaQuery } from 'svelte/reactivity';
 import { Thread } from './thread/thread.svelte';
 
 export type Page = 'thread' | 'settings';
@@ -20,6 +21,8 @@ function stored(): { thread?: ThreadId; sidebar?: boolean; folded?: string[] } {
     return {};
   }
 }
+
+const narrow = new MediaQuery('max-width: 900px');
 
 class View {
   page = $state<Page>('thread');
@@ -43,7 +46,10 @@ class View {
 
   private keep(): void {
     try {
-      localStorage.setItem(STORED, JSON.stringify({ thread: this.thread?.id, sidebar: this.sidebar, folded: [...this.folded] }));
+      localStorage.setItem(
+        STORED,
+        JSON.stringify({ thread: this.thread?.id, sidebar: this.sidebar, folded: [...this.folded] }),
+      );
     } catch {
       // A browser that keeps nothing is no error.
     }
@@ -72,8 +78,19 @@ class View {
     this.keep();
   }
 
+  /** A window so narrow that the sidebar is a drawer; reactive. */
+  get narrow(): boolean {
+    return narrow.current;
+  }
+
+  showSidebar(): void {
+    if (narrow.current) this.drawer = true;
+    else this.sidebar = true;
+    this.keep();
+  }
+
   toggleSidebar(): void {
-    if (matchMedia('(max-width: 900px)').matches) this.drawer = !this.drawer;
+    if (narrow.current) this.drawer = !this.drawer;
     else this.sidebar = !this.sidebar;
     this.keep();
   }

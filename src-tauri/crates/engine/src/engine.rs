@@ -173,6 +173,8 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        // No session is left that may read anything.
+        lock(&self.inner.tokens).clear();
     }
 }
 
@@ -403,7 +405,11 @@ impl Inner {
             if !family.insert(parent) {
                 break;
             }
-            at = parents.get(&parent).copied().flatten();
+            // A deleted thread is in no list, but what it was forked from is an ancestor all the same.
+            at = match parents.get(&parent) {
+                Some(above) => *above,
+                None => self.store.thread(parent).map_or(None, |deleted| deleted.parent),
+            };
         }
         for (id, _) in &parents {
             let (mut at, mut steps) = (Some(*id), 0);
@@ -418,5 +424,4 @@ impl Inner {
         }
         Ok(family)
     }
-
 }

@@ -88,13 +88,7 @@ impl Server {
     pub async fn start(engine: Engine, more: Router) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let inner = Inner {
-            engine,
-            token: secret::token(),
-            port,
-            codes: Mutex::default(),
-            sessions: Mutex::default(),
-        };
+        let inner = Inner { engine, token: secret::token(), port, codes: Mutex::default(), sessions: Mutex::default() };
         let served = Served(Arc::new(inner));
         let app = router(&served, more);
         let task = tokio::spawn(async move {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use changeover_core::provider::ProviderId;
 use changeover_engine::{
     Engine, EngineOptions,
     lock::{self, Address, Claim, FolderLock},
@@ -37,6 +36,8 @@ pub struct Options {
     pub max_attempts: Option<u32>,
     /// Whether this process shows a real window.
     pub window: bool,
+    /// Whether somebody will look at the list of providers: then they are looked for at once.
+    pub look: bool,
 }
 
 /// A running engine of this process. Dropped, everything that it started is ended.
@@ -108,8 +109,8 @@ pub async fn open(options: &Options) -> anyhow::Result<Door> {
     let folder = data_folder(options.data.as_deref(), &env)?;
     let begun = std::time::Instant::now();
     loop {
-        let claim = lock::claim(&folder)
-            .with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
+        let claim =
+            lock::claim(&folder).with_context(|| format!("the data folder {} cannot be used", folder.display()))?;
         match claim {
             Claim::Ours(lock) => return Ok(Door::Own(Arc::new(start(options, folder, env, lock).await?))),
             Claim::Theirs(address) => {
@@ -117,7 +118,9 @@ pub async fn open(options: &Options) -> anyhow::Result<Door> {
                 match door.connect().await {
                     Ok(_) => return Ok(door),
                     Err(error) if begun.elapsed() > SILENCE => {
-                        return Err(error).context("another Changeover has this data folder and does not answer: end it and try again");
+                        return Err(error).context(
+                            "another Changeover has this data folder and does not answer: end it and try again",
+                        );
                     }
                     Err(_) => {}
                 }
@@ -163,7 +166,9 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
     let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
     engine.set_mcp_url(format!("{}/mcp", server.url));
     engine.take_up().await?;
-    engine.look_for_providers();
+    if options.look {
+        engine.look_for_providers();
+    }
     let address = Address { url: server.url.clone(), token: server.token.clone(), pid: std::process::id() };
     lock.publish(&address).context("the engine's address could not be written to the data folder")?;
     Ok(Running { engine, server, guard: Mutex::new(Some(guard)), _lock: lock })
@@ -180,16 +185,12 @@ fn mark_prefix(folder: &Path) -> String {
 /// The providers on offer, in the picker's order.
 fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
     vec![
-        Arc::new(changeover_runtime::claude::ClaudeRuntime::new()),
+        Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
-        Arc::new(changeover_runtime::practice::runtime(program, &folder.join("practice"))),
+        Arc::new(changeover_runtime::practice::practice_runtime(
+            program.to_owned(),
+            vec!["practice-agent".into()],
+            Some(folder.join("practice")),
+        )),
     ]
-}
-
-/// The provider's id out of a word of the command line.
-///
-/// # Errors
-/// It is none.
-pub fn provider(word: &str) -> anyhow::Result<ProviderId> {
-    Ok(word.parse()?)
 }

@@ -8,5 +8,6 @@ pub mod door;
 pub mod guarded;
 pub mod http;
 pub mod launch;
+pub mod mcp;
 mod page;
 mod remote;

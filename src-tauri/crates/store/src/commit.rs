@@ -106,9 +106,7 @@ pub(crate) fn apply(tx: &Transaction<'_>, id: ThreadId, writes: &[Write]) -> Res
     for message in &batch.resize {
         index::resize(tx, *message, &mut blocks)?;
     }
-    for (thread, block) in blocks {
-        index::rebuild_block(tx, thread, block)?;
-    }
+    index::rebuild(tx, &blocks)?;
     if batch.last_seq != last_seq || batch.touched.is_some() {
         tx.prepare_cached(
             "UPDATE thread SET last_seq = ?2, last_content_seq = ?3, updated_at = max(updated_at, coalesce(?4, 0)) WHERE key = ?1",

@@ -143,65 +143,95 @@ fn lower(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     }
 }
 
-/// Makes a block's rows anew from its messages. Only rows that differ are written.
-pub(crate) fn rebuild_block(tx: &Transaction<'_>, thread: i64, block: i64) -> Result<()> {
-    let mut now: BTreeMap<i64, BlockRow> = BTreeMap::new();
-    {
-        let mut sql = tx.prepare_cached(
-            "SELECT seq, stamp, excluded, commands, items FROM thread_message
-             WHERE thread = ?1 AND seq >= ?2 AND seq < ?3 AND role < 2",
-        )?;
-        let mut rows = sql.query([thread, block * BLOCK, (block + 1) * BLOCK])?;
-        while let Some(row) = rows.next()? {
-            let figures = now.entry(row.get(1)?).or_default();
-            figures.messages += 1;
-            figures.commands += row.get::<_, i64>(3)?;
-            if row.get(2)? {
-                continue;
-            }
-            let blob = row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)?.unwrap_or_default();
-            for item in decode(seq(row.get(0)?), blob) {
-                let bytes = Some(int(item.bytes));
-                figures.least = lower(figures.least, bytes);
-                match item.kind {
-                    ItemKind::User => figures.user = lower(figures.user, bytes),
-                    ItemKind::Assistant => figures.assistant = lower(figures.assistant, bytes),
-                    _ => {}
-                }
-            }
+/// Makes blocks anew, and the larger ones that they lie in.
+pub(crate) fn rebuild(tx: &Transaction<'_>, blocks: &BTreeSet<(i64, i64)>) -> Result<()> {
+    let mut larger: BTreeSet<(i64, i64)> = BTreeSet::new();
+    for (thread, block) in blocks {
+        if put_rows(tx, *thread, 1, *block, &count_messages(tx, *thread, *block)?)? {
+            larger.insert((*thread, block / BLOCK));
         }
     }
-    let mut before: BTreeMap<i64, BlockRow> = BTreeMap::new();
-    {
-        let mut sql = tx.prepare_cached(
-            "SELECT stamp, least, least_user, least_assistant, messages, commands FROM block WHERE thread = ?1 AND block = ?2",
-        )?;
-        let mut rows = sql.query([thread, block])?;
-        while let Some(row) = rows.next()? {
-            let figures = BlockRow {
-                least: row.get(1)?,
-                user: row.get(2)?,
-                assistant: row.get(3)?,
-                messages: row.get(4)?,
-                commands: row.get(5)?,
-            };
-            before.insert(row.get(0)?, figures);
-        }
+    for (thread, block) in larger {
+        put_rows(tx, thread, 2, block, &count_blocks(tx, thread, block)?)?;
     }
-    for stamp in before.keys().filter(|stamp| !now.contains_key(stamp)) {
-        tx.prepare_cached("DELETE FROM block WHERE thread = ?1 AND block = ?2 AND stamp = ?3")?
-            .execute([thread, block, *stamp])?;
-    }
-    for (stamp, row) in &now {
-        if before.get(stamp) == Some(row) {
+    Ok(())
+}
+
+/// What lies in a block, by stamp.
+type Rows = BTreeMap<i64, BlockRow>;
+
+/// A block from its messages.
+fn count_messages(tx: &Transaction<'_>, thread: i64, block: i64) -> Result<Rows> {
+    let mut now = Rows::new();
+    let mut sql = tx.prepare_cached(
+        "SELECT seq, stamp, excluded, commands, items FROM thread_message
+         WHERE thread = ?1 AND seq >= ?2 AND seq < ?3 AND role < 2",
+    )?;
+    let mut rows = sql.query([thread, block * BLOCK, (block + 1) * BLOCK])?;
+    while let Some(row) = rows.next()? {
+        let figures = now.entry(row.get(1)?).or_default();
+        figures.messages += 1;
+        figures.commands += row.get::<_, i64>(3)?;
+        if row.get(2)? {
             continue;
         }
+        let blob = row.get_ref(4)?.as_blob_or_null().map_err(rusqlite::Error::from)?.unwrap_or_default();
+        for item in decode(seq(row.get(0)?), blob) {
+            let bytes = Some(int(item.bytes));
+            figures.least = lower(figures.least, bytes);
+            match item.kind {
+                ItemKind::User => figures.user = lower(figures.user, bytes),
+                ItemKind::Assistant => figures.assistant = lower(figures.assistant, bytes),
+                _ => {}
+            }
+        }
+    }
+    Ok(now)
+}
+
+/// A larger block from the smaller ones in it.
+fn count_blocks(tx: &Transaction<'_>, thread: i64, block: i64) -> Result<Rows> {
+    let mut sql = tx.prepare_cached(
+        "SELECT stamp, min(least), min(least_user), min(least_assistant), sum(messages), sum(commands) FROM block
+         WHERE thread = ?1 AND level = 1 AND block >= ?2 AND block < ?3 GROUP BY stamp",
+    )?;
+    let rows = sql.query_map([thread, block * BLOCK, (block + 1) * BLOCK], block_row)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn block_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, BlockRow)> {
+    let figures = BlockRow {
+        least: row.get(1)?,
+        user: row.get(2)?,
+        assistant: row.get(3)?,
+        messages: row.get(4)?,
+        commands: row.get(5)?,
+    };
+    Ok((row.get(0)?, figures))
+}
+
+/// Puts a block's rows; only those that differ are written. Whether any did.
+fn put_rows(tx: &Transaction<'_>, thread: i64, level: i64, block: i64, now: &Rows) -> Result<bool> {
+    let before: Rows = tx
+        .prepare_cached(
+            "SELECT stamp, least, least_user, least_assistant, messages, commands FROM block
+             WHERE thread = ?1 AND level = ?2 AND block = ?3",
+        )?
+        .query_map([thread, level, block], block_row)?
+        .collect::<rusqlite::Result<_>>()?;
+    for stamp in before.keys().filter(|stamp| !now.contains_key(stamp)) {
+        tx.prepare_cached("DELETE FROM block WHERE thread = ?1 AND level = ?2 AND block = ?3 AND stamp = ?4")?
+            .execute([thread, level, block, *stamp])?;
+    }
+    for (stamp, row) in now.iter().filter(|(stamp, row)| before.get(stamp) != Some(*row)) {
         tx.prepare_cached(
-            "INSERT OR REPLACE INTO block (thread, block, stamp, least, least_user, least_assistant, messages, commands)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT OR REPLACE INTO block
+             (thread, level, block, stamp, least, least_user, least_assistant, messages, commands)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             thread,
+            level,
             block,
             stamp,
             row.least,
@@ -211,5 +241,5 @@ pub(crate) fn rebuild_block(tx: &Transaction<'_>, thread: i64, block: i64) -> Re
             row.commands
         ])?;
     }
-    Ok(())
+    Ok(before != *now)
 }

@@ -27,11 +27,13 @@ pub struct OpenOptions {
     pub busy: Duration,
     /// At most so many pages of 4 KiB in the database: a small disk for tests.
     pub max_pages: Option<u32>,
+    /// Whether the search index is filled behind; else what is new waits for a store that does.
+    pub indexing: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { readers: 4, busy: BUSY, max_pages: None }
+        Self { readers: 4, busy: BUSY, max_pages: None, indexing: true }
     }
 }
 
@@ -67,10 +69,10 @@ impl Store {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let (conn, clean) = connect(path, options).map_err(|fault| fault.at(path))?;
         let (jobs, mailbox) = mpsc::channel(MAILBOX);
-        let writer = Writer::new(conn, path);
+        let (writer, indexing) = (Writer::new(conn, path), options.indexing);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || writer::run(writer, mailbox))
+            .spawn(move || writer::run(writer, mailbox, indexing))
             .map_err(|error| files::io_error(path, &error))?;
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),

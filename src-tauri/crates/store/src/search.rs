@@ -18,6 +18,7 @@ use crate::{
     files,
     message::search_text,
     pool::BUSY,
+    thread,
 };
 
 /// Number of the index's own schema: another one is thrown away and made anew.
@@ -30,7 +31,7 @@ const BATCH_BYTES: usize = 512 * 1024;
 /// Messages looked through for one question: candidates of the index, or, for words under three characters, the newest.
 const LOOKED_THROUGH: usize = 4_000;
 const SCANNED: i64 = 20_000;
-const SCANNED_BYTES: usize = 16 << 20;
+const SCANNED_BYTES: usize = 8 << 20;
 /// Messages not yet in the index that a question looks through all the same.
 const PENDING: i64 = 256;
 
@@ -205,10 +206,21 @@ fn excerpt(text: &str, at: usize) -> String {
     format!("{before}{line}{after}")
 }
 
+/// Whether messages that the user excluded (H2) are found.
+#[derive(Clone, Copy)]
+enum KeptBack {
+    /// They are: the user searches.
+    Found,
+    /// They are not: an agent searches. A message counts as excluded where it was excluded, and, if a thread is given, in
+    /// no thread at all once it was excluded in that one.
+    Hidden(Option<i64>),
+}
+
 struct Search<'a> {
     main: &'a Connection,
     words: Words,
     threads: Option<Vec<i64>>,
+    kept_back: KeptBack,
     limit: usize,
     seen: std::collections::BTreeSet<i64>,
     hits: Vec<(i64, Hit)>,
@@ -223,25 +235,34 @@ impl Search<'_> {
         let text = search_text(self.main, message)?;
         let Some(excerpt) = self.words.find(&text) else { return Ok(text.len()) };
         let mut sql = self.main.prepare_cached(
-            "SELECT t.id, p.seq, m.id, m.created_at, t.key FROM thread_message p JOIN thread t ON t.key = p.thread
-             JOIN message m ON m.key = p.message WHERE p.message = ?1 AND t.deleted_at IS NULL ORDER BY t.key",
+            "SELECT t.id, p.seq, m.id, m.created_at, t.key, p.excluded FROM thread_message p
+             JOIN thread t ON t.key = p.thread JOIN message m ON m.key = p.message
+             WHERE p.message = ?1 AND t.deleted_at IS NULL ORDER BY t.key",
         )?;
         let mut rows = sql.query([message])?;
+        let mut found = None;
         while let Some(row) = rows.next()? {
             let key: i64 = row.get(4)?;
-            if self.threads.as_ref().is_some_and(|threads| !threads.contains(&key)) {
+            if let KeptBack::Hidden(own) = self.kept_back
+                && row.get(5)?
+            {
+                if own == Some(key) {
+                    return Ok(text.len());
+                }
                 continue;
             }
-            let hit = Hit {
+            if found.is_some() || self.threads.as_ref().is_some_and(|threads| !threads.contains(&key)) {
+                continue;
+            }
+            found = Some(Hit {
                 thread: codec::thread_id(row, 0)?,
                 seq: codec::seq(row.get(1)?),
                 message: codec::message_id(row, 2)?,
                 at: row.get(3)?,
-                excerpt,
-            };
-            self.hits.push((message, hit));
-            break;
+                excerpt: excerpt.clone(),
+            });
         }
+        self.hits.extend(found.map(|hit| (message, hit)));
         Ok(text.len())
     }
 
@@ -310,6 +331,32 @@ impl Store {
     /// # Errors
     /// The database cannot be read. A damaged index is none: it is made anew, and the answer says so.
     pub fn search(&self, words: &str, threads: Option<&[ThreadId]>, limit: usize) -> Result<Found, StoreError> {
+        self.search_in(words, threads, KeptBack::Found, limit)
+    }
+
+    /// The same for an agent: without what the user excluded (H2). What was excluded in the thread `own` is found in no
+    /// other thread either, though other threads of the family hold the same message.
+    ///
+    /// # Errors
+    /// As for [`Store::search`].
+    pub fn search_told(
+        &self,
+        words: &str,
+        threads: Option<&[ThreadId]>,
+        own: Option<ThreadId>,
+        limit: usize,
+    ) -> Result<Found, StoreError> {
+        let own = own.map(|id| self.read(|main| thread::key_of(main, id))).transpose()?;
+        self.search_in(words, threads, KeptBack::Hidden(own), limit)
+    }
+
+    fn search_in(
+        &self,
+        words: &str,
+        threads: Option<&[ThreadId]>,
+        kept_back: KeptBack,
+        limit: usize,
+    ) -> Result<Found, StoreError> {
         let mut damaged = false;
         let found = self.read(|main| {
             let words = Words::parse(words);
@@ -319,7 +366,7 @@ impl Store {
             let threads = threads.map(|ids| keys(main, ids)).transpose()?;
             let query = words.query();
             let mut search =
-                Search { main, words, threads, limit, seen: std::collections::BTreeSet::new(), hits: Vec::new() };
+                Search { main, words, threads, kept_back, limit, seen: std::collections::BTreeSet::new(), hits: Vec::new() };
             let mut missed: Vec<String> = Vec::new();
             match query {
                 Some(query) => {

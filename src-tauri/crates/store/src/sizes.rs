@@ -21,8 +21,9 @@ use crate::{
 /// The sizes of a thread's items within a scope, all as of the moment it was asked for: it holds a reading connection and its
 /// snapshot until it is dropped, so it is to be short-lived. The bodies of what was chosen come from the same snapshot.
 pub struct StoredSizes {
-    store: Store,
+    // Before the store: its connection is given back while there is still something to give it to.
     reader: Reader,
+    store: Store,
     thread: i64,
     /// First and last number in the scope.
     first: i64,
@@ -59,6 +60,11 @@ impl Store {
                 own: -1,
             };
             sizes.thread = thread::key_of(&sizes.reader, id)?;
+            let last = sizes
+                .reader
+                .prepare_cached("SELECT max(seq) FROM thread_message WHERE thread = ?1")?
+                .query_row([sizes.thread], |row| row.get::<_, Option<i64>>(0))?;
+            sizes.last = sizes.last.min(last.unwrap_or(0));
             if let Some(own) = &scope.own {
                 let found = sizes
                     .reader
@@ -139,21 +145,57 @@ impl StoredSizes {
         result.map_err(|fault: Fault| fault.at(self.store.path()))
     }
 
+    /// The nearest block beyond `block` in a direction, within the scope, of which `wanted` (a condition on its row, `?5` in it
+    /// is `max`) holds: within its larger block, then by the larger blocks.
+    fn next_block(&self, block: i64, newest: bool, wanted: &str, max: i64) -> Result<Option<i64>> {
+        let (first, last) = (block_of(self.first), block_of(self.last));
+        let order = if newest { "DESC" } else { "ASC" };
+        let sql = |level: u8| {
+            format!(
+                "SELECT block FROM block WHERE thread = ?1 AND level = {level} AND block BETWEEN ?2 AND ?3 AND stamp <> ?4
+                 AND ({wanted}) AND ?5 = ?5 ORDER BY block {order} LIMIT 1"
+            )
+        };
+        let (small, large) = (sql(1), sql(2));
+        let find = |sql: &str, from: i64, to: i64| -> Result<Option<i64>> {
+            if from > to {
+                return Ok(None);
+            }
+            let row =
+                self.reader.prepare_cached(sql)?.query_row([self.thread, from, to, self.own, max], |row| row.get(0));
+            Ok(row.optional()?)
+        };
+        let around = block / BLOCK;
+        let (inside, beyond) = if newest {
+            ((first.max(around * BLOCK), block - 1), (first / BLOCK, around - 1))
+        } else {
+            ((block + 1, last.min(around * BLOCK + BLOCK - 1)), (around + 1, last / BLOCK))
+        };
+        if let Some(found) = find(&small, inside.0, inside.1)? {
+            return Ok(Some(found));
+        }
+        let (mut from, mut to) = beyond;
+        while let Some(around) = find(&large, from, to)? {
+            let found = find(&small, first.max(around * BLOCK), last.min(around * BLOCK + BLOCK - 1))?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            // Only at the scope's end: what it promised lies outside.
+            if newest { to = around - 1 } else { from = around + 1 }
+        }
+        Ok(None)
+    }
+
     /// The message nearest to `from` in a direction, within `first..=last`, that is wanted: its number and items. Looks into
     /// the block it begins in, then only into blocks that hold such a one.
     fn nearest(&self, wanted: Wanted, first: i64, last: i64, newest: bool) -> Result<Option<(i64, Vec<u8>)>> {
         let (first, last) = (first.max(self.first), last.min(self.last));
         let mut block = block_of(if newest { last } else { first });
-        let (order, beyond) = if newest { ("DESC", "<") } else { ("ASC", ">") };
+        let order = if newest { "DESC" } else { "ASC" };
         let rows = format!(
             "SELECT seq, items FROM thread_message WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND {}
              AND stamp <> ?4 AND seq <> ?5 ORDER BY seq {order} LIMIT 1",
             wanted.row()
-        );
-        let blocks = format!(
-            "SELECT block FROM block WHERE thread = ?1 AND block {beyond} ?2 AND stamp <> ?3 AND {}
-             ORDER BY block {order} LIMIT 1",
-            wanted.block()
         );
         while first <= last && block >= block_of(first) && block <= block_of(last) {
             let (from, to) = (first.max(block * BLOCK), last.min(block * BLOCK + BLOCK - 1));
@@ -167,11 +209,7 @@ impl StoredSizes {
             if found.is_some() {
                 return Ok(found);
             }
-            let next = self
-                .reader
-                .prepare_cached(&blocks)?
-                .query_row([self.thread, block, self.own], |row| row.get(0))
-                .optional()?;
+            let next = self.next_block(block, newest, wanted.block(), 0)?;
             match next {
                 Some(next) => block = next,
                 None => break,
@@ -224,14 +262,7 @@ impl StoredSizes {
                     return Ok(newest);
                 }
             }
-            let next = self
-                .reader
-                .prepare_cached(
-                    "SELECT block FROM block WHERE thread = ?1 AND block < ?2 AND block >= ?3 AND stamp <> ?4 AND least <= ?5
-                     ORDER BY block DESC LIMIT 1",
-                )?
-                .query_row([self.thread, block, block_of(self.first), self.own, max], |row| row.get(0))
-                .optional()?;
+            let next = self.next_block(block, true, "least <= ?5", max)?;
             match next {
                 Some(next) => block = next,
                 None => break,
@@ -242,7 +273,8 @@ impl StoredSizes {
 
     fn pins(&self) -> Result<Vec<ItemSize>> {
         let mut sql = self.reader.prepare_cached(
-            "SELECT seq, items FROM thread_message WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND pinned = 1
+            "SELECT seq, items FROM thread_message INDEXED BY thread_message_pinned
+             WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND pinned = 1
              AND role < 2 AND excluded = 0 AND textless = 0 AND stamp <> ?4 AND seq <> ?5 ORDER BY seq DESC",
         )?;
         let rows: Vec<(i64, Vec<u8>)> = sql
@@ -253,56 +285,65 @@ impl StoredSizes {
         Ok(rows.into_iter().filter_map(Self::text_item).collect())
     }
 
-    /// Messages and commands: whole blocks from their figures, the ends message by message.
+    /// Messages and commands: whole blocks from their figures, larger ones first, the ends message by message.
     fn counts(&self) -> Result<(u64, u64)> {
-        if self.first > self.last {
-            return Ok((0, 0));
-        }
-        let (first_whole, end_whole) = (block_of(self.first + BLOCK - 1), block_of(self.last.saturating_add(1)));
-        let mut counts = self
-            .reader
-            .prepare_cached(
-                "SELECT coalesce(sum(messages), 0), coalesce(sum(commands), 0) FROM block
-                 WHERE thread = ?1 AND block >= ?2 AND block < ?3 AND stamp <> ?4",
-            )?
-            .query_row([self.thread, first_whole, end_whole, self.own], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut add = |(messages, commands): (i64, i64)| {
-            counts = (counts.0 + messages, counts.1 + commands);
-        };
-        let ends: &[(i64, i64)] = if first_whole >= end_whole {
-            &[(self.first, self.last)]
-        } else {
-            &[(self.first, first_whole * BLOCK - 1), (end_whole * BLOCK, self.last)]
+        let mut counts = (0, 0);
+        let mut add = |sign: i64, (messages, commands): (i64, i64)| {
+            counts = (counts.0 + sign * messages, counts.1 + sign * commands);
         };
         let mut walk = self.reader.prepare_cached(
             "SELECT count(*), coalesce(sum(commands), 0) FROM thread_message
              WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND role < 2 AND stamp <> ?4",
         )?;
-        for (from, to) in ends {
-            add(walk.query_row([self.thread, *from, *to, self.own], |row| Ok((row.get(0)?, row.get(1)?)))?);
+        let mut sum = self.reader.prepare_cached(
+            "SELECT coalesce(sum(messages), 0), coalesce(sum(commands), 0) FROM block
+             WHERE thread = ?1 AND level = ?5 AND block BETWEEN ?2 AND ?3 AND stamp <> ?4",
+        )?;
+        let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        // What is left at each end of a level goes to the one below it: level, numbers from, numbers below.
+        let mut rest = vec![(2, self.first, self.last.saturating_add(1))];
+        while let Some((level, from, end)) = rest.pop() {
+            if from >= end {
+                continue;
+            }
+            if level == 0 {
+                add(1, walk.query_row([self.thread, from, end - 1, self.own], pair)?);
+                continue;
+            }
+            let size = if level == 1 { BLOCK } else { BLOCK * BLOCK };
+            let (first, last) = (from.saturating_add(size - 1) / size, end / size);
+            if first >= last {
+                rest.push((level - 1, from, end));
+                continue;
+            }
+            add(1, sum.query_row([self.thread, first, last - 1, self.own, level], pair)?);
+            rest.extend([(level - 1, from, first * size), (level - 1, last * size, end)]);
         }
         if self.prompt >= self.first && self.prompt <= self.last {
-            let (messages, commands): (i64, i64) = walk
-                .query_row([self.thread, self.prompt, self.prompt, self.own], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            add((-messages, -commands));
+            add(-1, walk.query_row([self.thread, self.prompt, self.prompt, self.own], pair)?);
         }
         Ok((seq(counts.0), seq(counts.1)))
     }
 
-    /// The numbers of the scope's messages with a mark that has an index of its own.
+    /// The numbers of the scope's messages with a mark. The index is named, since SQLite would rather walk the thread.
     fn marked(&self, mark: &str) -> Result<Vec<i64>> {
         let mut sql = self.reader.prepare_cached(&format!(
-            "SELECT seq FROM thread_message WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND {mark}
+            "SELECT seq FROM thread_message INDEXED BY thread_message_{mark}
+             WHERE thread = ?1 AND seq BETWEEN ?2 AND ?3 AND {mark} = 1 AND (?6 OR excluded = 0)
              AND role < 2 AND stamp <> ?4 AND seq <> ?5 ORDER BY seq"
         ))?;
-        let rows = sql.query_map([self.thread, self.first, self.last, self.own, self.prompt], |row| row.get(0))?;
+        let also_excluded = mark == "excluded";
+        let rows = sql
+            .query_map(params![self.thread, self.first, self.last, self.own, self.prompt, also_excluded], |row| {
+                row.get(0)
+            })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     fn count_all(&self) -> Result<Totals> {
         let (messages, commands) = self.counts()?;
         let mut kept_back: Vec<LeftOut> = Vec::new();
-        for at in self.marked("excluded = 1")?.into_iter().map(seq) {
+        for at in self.marked("excluded")?.into_iter().map(seq) {
             match kept_back.last_mut() {
                 // Joined where no message of the scope lies between.
                 Some(before) if self.nearest(Wanted::Any, int(before.range.to) + 1, int(at) - 1, false)?.is_none() => {
@@ -311,7 +352,7 @@ impl StoredSizes {
                 _ => kept_back.push(LeftOut { range: SeqRange { from: at, to: at }, reason: LeftOutReason::Excluded }),
             }
         }
-        let textless: SeqSet = self.marked("textless = 1 AND excluded = 0")?.into_iter().map(seq).collect();
+        let textless: SeqSet = self.marked("textless")?.into_iter().map(seq).collect();
         Ok(Totals { messages, commands, kept_back, textless: textless.ranges().to_vec() })
     }
 }
@@ -347,3 +388,6 @@ impl ItemSizes for StoredSizes {
         Ok(first.zip(last).map(|((from, _), (to, _))| SeqRange { from: seq(from), to: seq(to) }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use changeover_core::{
     id::{MessageId, ThreadId},
     message::Message,
-    part::Part,
+    part::{Part, PartBody, WorkStatus},
     provider::ProviderId,
     seq::{Seq, SeqSet},
 };
@@ -84,6 +84,27 @@ impl Store {
         })
     }
 
+    /// Those of `messages` that the user excluded in a thread (H2).
+    ///
+    /// # Errors
+    /// `NoSuchThread`; the database cannot be read.
+    pub fn excluded_of(&self, id: ThreadId, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        self.read(|conn| {
+            let key = thread::key_of(conn, id)?;
+            let mut sql = conn.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM thread_message t JOIN message m ON m.key = t.message
+                 WHERE m.id = ?2 AND t.thread = ?1 AND t.excluded)",
+            )?;
+            let mut excluded = Vec::new();
+            for message in messages {
+                if sql.query_row(params![key, message.0.as_bytes()], |row| row.get(0))? {
+                    excluded.push(*message);
+                }
+            }
+            Ok(excluded)
+        })
+    }
+
     /// Every content message's number. Walks the thread: for the command line and tests, never for a turn.
     ///
     /// # Errors
@@ -142,11 +163,22 @@ impl Store {
             let mut running = Vec::new();
             for (id, message, provider, item) in rows {
                 let provider = provider.and_then(|text| text.parse().ok());
-                if let (Some(provider), Some(part)) = (provider, message::load_part(conn, message, &item)?) {
+                let part = message::load_part(conn, message, &item)?.filter(|part| is_running(&part.body));
+                if let (Some(provider), Some(part)) = (provider, part) {
                     running.push(RunningPart { message: id, provider, part });
                 }
             }
             Ok(running)
         })
     }
+}
+
+/// Whether it is work that has not ended. A plan's entry under way is none.
+fn is_running(body: &PartBody) -> bool {
+    matches!(
+        body,
+        PartBody::Command { status: WorkStatus::Running, .. }
+            | PartBody::Tool { status: WorkStatus::Running, .. }
+            | PartBody::FileChange { status: WorkStatus::Running, .. }
+    )
 }

@@ -259,7 +259,7 @@ impl Store {
                      WHERE thread = ?1 AND seq = ?2",
                 )?
                 .execute(params![thread, at, pinned, excluded])?;
-                index::rebuild_block(tx, thread, index::block_of(at))
+                index::rebuild(tx, &[(thread, index::block_of(at))].into())
             })
         })
         .await

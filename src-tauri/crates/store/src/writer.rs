@@ -67,8 +67,8 @@ impl Writer {
 }
 
 /// The thread's body: jobs first; while there are none, the search index is brought up to date in small batches.
-pub(crate) fn run(mut writer: Writer, mut jobs: mpsc::Receiver<Job>) {
-    let mut behind = true;
+pub(crate) fn run(mut writer: Writer, mut jobs: mpsc::Receiver<Job>, indexing: bool) {
+    let mut behind = indexing;
     loop {
         let job = match jobs.try_recv() {
             Ok(job) => Some(job),
@@ -82,7 +82,7 @@ pub(crate) fn run(mut writer: Writer, mut jobs: mpsc::Receiver<Job>) {
         match job {
             Some(job) => {
                 job(&mut writer);
-                behind = true;
+                behind = indexing;
             }
             None => {
                 behind = writer.index_some().unwrap_or_else(|fault| {

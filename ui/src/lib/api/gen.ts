@@ -150,6 +150,24 @@ used: number,
  */
 window: number | null, };
 
+export type CutView = { 
+/**
+ * The message.
+ */
+seq: number, 
+/**
+ * The part.
+ */
+key: string, 
+/**
+ * Bytes of its text before the gap.
+ */
+at: number, 
+/**
+ * Bytes that are left away there.
+ */
+bytes: number, };
+
 export type ErrorCode = "badRequest" | "notFound" | "refused" | "overloaded" | "storage" | "internal";
 
 export type Event = { 
@@ -435,6 +453,206 @@ hash: string,
  * The chosen items in chronological order (for the strip).
  */
 items: Array<ItemMark>, };
+
+export type HistoryBlock = { "type": "text", 
+/**
+ * The text.
+ */
+text: string, 
+/**
+ * Bytes that were left away where the text says so; 0: it is whole.
+ */
+cut: number, } | { "type": "command", 
+/**
+ * The command line.
+ */
+command: string, 
+/**
+ * How it stands.
+ */
+status: WorkStatus, 
+/**
+ * Exit code, once known.
+ */
+exitCode: number | null, 
+/**
+ * Its output.
+ */
+output: string, 
+/**
+ * Bytes that were left away of line and output where they say so; 0: both are whole.
+ */
+cut: number, } | { "type": "gap", 
+/**
+ * How many texts and commands.
+ */
+blocks: number, };
+
+export type HistoryHit = { 
+/**
+ * In which thread.
+ */
+threadId: ThreadId, 
+/**
+ * Its title.
+ */
+title: string, 
+/**
+ * Which message.
+ */
+seq: number, 
+/**
+ * Who wrote it.
+ */
+role: Role, 
+/**
+ * Who answered; for a user message, who was asked last.
+ */
+provider: ProviderId | null, 
+/**
+ * When it was written.
+ */
+at: number, 
+/**
+ * The same as text.
+ */
+time: string, 
+/**
+ * The text around the hit, on one line.
+ */
+excerpt: string, };
+
+export type HistoryListResponse = { 
+/**
+ * The caller's own first, then last changed first.
+ */
+threads: Array<HistoryThread>, 
+/**
+ * How many more there are.
+ */
+more: number, };
+
+export type HistoryMessage = { 
+/**
+ * Its number.
+ */
+seq: number, 
+/**
+ * Who it is from (never the system).
+ */
+role: Role, 
+/**
+ * Who answered; for a user message, who was asked last.
+ */
+provider: ProviderId | null, 
+/**
+ * The model that answered, as far as known.
+ */
+model: string | null, 
+/**
+ * How it stands.
+ */
+state: MessageState, 
+/**
+ * When it was written.
+ */
+at: number, 
+/**
+ * The same as text: `2026-11-30T08:00:12Z`.
+ */
+time: string, 
+/**
+ * Left out by the user (H2): its number and who it is from stand, nothing else.
+ */
+leftOut: boolean, 
+/**
+ * What was said and run, in order; superseded tries, reasoning, tool calls and file changes are not among it.
+ */
+blocks: Array<HistoryBlock>, };
+
+export type HistoryReadParams = { 
+/**
+ * In which thread.
+ */
+threadId: ThreadId, 
+/**
+ * Only messages below this number; absent: the newest.
+ */
+beforeSeq: number | null, 
+/**
+ * At most so many (1 to 100; default 20); the page is bounded in bytes too.
+ */
+limit: number | null, };
+
+export type HistoryReadResponse = { 
+/**
+ * The thread.
+ */
+threadId: ThreadId, 
+/**
+ * Its title.
+ */
+title: string, 
+/**
+ * Oldest first.
+ */
+messages: Array<HistoryMessage>, 
+/**
+ * What to give as `beforeSeq` for the page before this one; absent: this page begins with the first message.
+ */
+nextBeforeSeq: number | null, };
+
+export type HistoryRelation = "own" | "ancestor" | "branch" | "any";
+
+export type HistorySearchParams = { 
+/**
+ * Words, or phrases in double quotes; all must occur. 1 to 256 characters.
+ */
+words: string, 
+/**
+ * At most so many (1 to 50; default 20).
+ */
+limit: number | null, };
+
+export type HistorySearchResponse = { 
+/**
+ * Newest first.
+ */
+hits: Array<HistoryHit>, 
+/**
+ * What was not searched, in words, if anything.
+ */
+notSearched: string | null, };
+
+export type HistoryThread = { 
+/**
+ * The thread.
+ */
+threadId: ThreadId, 
+/**
+ * Its title.
+ */
+title: string, 
+/**
+ * What it is to the caller.
+ */
+relation: HistoryRelation, 
+/**
+ * The thread it was forked from.
+ */
+parentThreadId: ThreadId | null, 
+/**
+ * Its highest message number (0: none yet).
+ */
+lastSeq: number, 
+/**
+ * When something last happened in it.
+ */
+updatedAt: number, 
+/**
+ * The same as text.
+ */
+updated: string, };
 
 export type ItemKind = "summary" | "user" | "assistant" | "command";
 
@@ -1130,6 +1348,10 @@ hasBefore: boolean,
  */
 hasAfter: boolean, 
 /**
+ * Texts of this page that are given in short, each with where; `part/read` gives the whole.
+ */
+cuts: Array<CutView>, 
+/**
  * The open turn.
  */
 turn: TurnView | null, 
@@ -1392,6 +1614,9 @@ export interface Methods {
   "approval/list": { params: Nothing; response: ApprovalListResponse };
   "handoff/preview": { params: HandoffPreviewParams; response: HandoffPreviewResponse };
   "handoff/text": { params: MessageParams; response: HandoffTextResponse };
+  "history/read": { params: HistoryReadParams; response: HistoryReadResponse };
+  "history/search": { params: HistorySearchParams; response: HistorySearchResponse };
+  "history/list": { params: Nothing; response: HistoryListResponse };
   "message/pin": { params: MessageSwitchParams; response: Nothing };
   "message/exclude": { params: MessageSwitchParams; response: Nothing };
   "part/read": { params: PartReadParams; response: PartReadResponse };

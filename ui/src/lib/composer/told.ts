@@ -16,7 +16,7 @@ function firstLine(message: Message): string {
   for (const part of message.parts) {
     if (part.body.type !== 'text' || part.superseded) continue;
     const line = part.body.text.split('\n').find((one) => one.trim() !== '');
-    if (line) return line.replace(/^#+\s+|[*_`]/g, '').slice(0, 160);
+    if (line) return line.replace(/^#+\s+|\*\*|`/g, '').slice(0, 160);
   }
   return message.parts.some((part) => part.body.type === 'command') ? '$ …' : '';
 }
@@ -31,11 +31,27 @@ export function toldRows(preview: HandoffPreviewResponse, messages: readonly Mes
   const rows: ToldRow[] = [];
   for (const message of messages) {
     if (message.role === 'system' || !told(message.seq)) continue;
-    rows.push({ seq: message.seq, message, user: message.role === 'user', provider: message.provider, line: firstLine(message), bytes: cost.get(message.seq) ?? 0, reason: null });
+    rows.push({
+      seq: message.seq,
+      message,
+      user: message.role === 'user',
+      provider: message.provider,
+      line: firstLine(message),
+      bytes: cost.get(message.seq) ?? 0,
+      reason: null,
+    });
   }
   for (const left of preview.leftOut) {
     const message = messages.find((one) => one.seq === left.seq) ?? null;
-    rows.push({ seq: left.seq, message, user: left.user, provider: message?.provider ?? null, line: left.line, bytes: left.bytes, reason: left.reason });
+    rows.push({
+      seq: left.seq,
+      message,
+      user: left.user,
+      provider: message?.provider ?? null,
+      line: left.line,
+      bytes: left.bytes,
+      reason: left.reason,
+    });
   }
   return rows.sort((a, b) => b.seq - a.seq);
 }

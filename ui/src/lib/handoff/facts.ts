@@ -1,28 +1,44 @@
 /** A transition in words: the divider and the composer's next-turn line say the same things in the same order. Pure. */
-import type { Handover, HandoffPreviewResponse, ItemMark, ProviderId, TransitionKind } from '../api/gen';
+import type { Handover, HandoffPreviewResponse, ItemMark, ProviderId } from '../api/gen';
 import { words } from '../words/en';
 import { sizeK } from '../words/format';
 
 /** Who took over, as the divider's head says it. */
 export function tookOver(handover: Handover, from: ProviderId | null, name: string): string {
-  if (handover.kind === 'delta') return from === handover.provider ? words.handoff.goesOn(name) : words.handoff.back(name);
-  if (from === handover.provider) return handover.kind === 'handoff' ? words.handoff.freshSession(name) : words.handoff.goesOn(name);
+  if (handover.kind === 'delta')
+    return from === handover.provider ? words.handoff.goesOn(name) : words.handoff.back(name);
+  if (from === handover.provider)
+    return handover.kind === 'handoff' ? words.handoff.freshSession(name) : words.handoff.goesOn(name);
   return words.handoff.took(name);
+}
+
+/** Nothing but the session's own words since it last spoke, as while its own turn runs. */
+export function missesNothing(handover: Handover): boolean {
+  return handover.kind === 'delta' && handover.messagesTotal === 0 && handover.commandsTotal === 0;
 }
 
 /** `handoff · 12 of 15 messages · 12.4 kB of 16 kB`, in pieces that a narrow line may drop from. */
 export function facts(handover: Handover): string[] {
+  if (missesNothing(handover)) return [words.handoff.kinds.reuse];
   const kind = words.handoff.kinds[handover.kind];
   switch (handover.kind) {
     case 'delta': {
       const { messagesTold: told, messagesTotal: total } = handover;
-      return [kind, told === total ? words.handoff.missed(told) : words.handoff.missedSome(told, total), sizeK(handover.bytes)];
+      return [
+        kind,
+        told === total ? words.handoff.missed(told) : words.handoff.missedSome(told, total),
+        sizeK(handover.bytes),
+      ];
     }
     case 'replay':
       return [kind, words.messages(handover.messagesTold), sizeK(handover.bytes)];
     default:
       if (handover.budget === 0) return [kind, words.handoff.noRoom];
-      return [kind, words.handoff.ofMessages(handover.messagesTold, handover.messagesTotal), words.handoff.ofBudget(handover.used, handover.budget)];
+      return [
+        kind,
+        words.handoff.ofMessages(handover.messagesTold, handover.messagesTotal),
+        words.handoff.ofBudget(handover.used, handover.budget),
+      ];
   }
 }
 
@@ -30,7 +46,14 @@ export function facts(handover: Handover): string[] {
 export function shortFacts(preview: Pick<HandoffPreviewResponse, 'kind' | 'handover'>): string {
   const { kind, handover } = preview;
   if (!handover) return words.handoff.kinds[kind];
-  if (kind === 'handoff' && handover.budget > 0) return [words.handoff.kinds.handoff, words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal), sizeK(handover.used)].join(' · ');
+  if (kind === 'handoff' && handover.budget > 0)
+    return [
+      words.handoff.kinds.handoff,
+      words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal),
+      sizeK(handover.used),
+    ].join(' · ');
+  if (kind === 'delta' && !missesNothing(handover))
+    return [words.handoff.missedShort(handover.messagesTold), sizeK(handover.bytes)].join(' · ');
   return facts(handover).join(' · ');
 }
 
@@ -49,7 +72,10 @@ export function strip(items: readonly ItemMark[], budget: number): { frames: Str
   const sum = items.reduce((all, item) => all + item.bytes, 0);
   const whole = Math.max(budget, sum, 1);
   return {
-    frames: items.map((item) => ({ kind: item.kind === 'user' ? 'you' : item.kind === 'command' ? 'command' : 'agent', share: item.bytes / whole })),
+    frames: items.map((item) => ({
+      kind: item.kind === 'user' ? 'you' : item.kind === 'command' ? 'command' : 'agent',
+      share: item.bytes / whole,
+    })),
     room: Math.max(0, 1 - sum / whole),
   };
 }
@@ -57,10 +83,16 @@ export function strip(items: readonly ItemMark[], budget: number): { frames: Str
 /** What a small strip says to someone who does not see it. */
 export function stripWords(handover: Handover): string {
   const of = (kind: ItemMark['kind']) => handover.items.filter((item) => item.kind === kind).length;
-  return words.handoff.strip(of('user'), of('assistant') + of('summary'), of('command'), handover.used, handover.budget);
+  return words.handoff.strip(
+    of('user'),
+    of('assistant') + of('summary'),
+    of('command'),
+    handover.used,
+    handover.budget,
+  );
 }
 
 /** Whether there is something to read before it is sent. */
-export function tells(kind: TransitionKind): boolean {
-  return kind === 'handoff' || kind === 'delta' || kind === 'replay';
+export function tells(preview: Pick<HandoffPreviewResponse, 'handover'>): boolean {
+  return preview.handover !== null && !missesNothing(preview.handover);
 }

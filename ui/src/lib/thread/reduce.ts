@@ -14,6 +14,7 @@ import type {
   ThreadReadResponse,
   ThreadSummary,
   TurnView,
+  WorkStatus,
 } from '../api/gen';
 
 export interface ThreadState {
@@ -37,7 +38,7 @@ export interface ThreadState {
   readonly lane: 0 | 1;
 }
 
-/** Messages kept at most; far pages are dropped beyond it. */
+/** Messages kept in memory; far ones are dropped beyond it, a page later at the latest. */
 export const KEPT = 480;
 
 export function fromRead(read: ThreadReadResponse, lane: 0 | 1 = 0): ThreadState {
@@ -89,34 +90,36 @@ export function laneLike(old: ThreadState, messages: readonly Message[]): 0 | 1 
   return 0;
 }
 
-/** An older page put before what is here; the newest messages are dropped where that becomes too much. */
+/** An older page put before what is here. */
 export function withOlder(state: ThreadState, page: Pick<ThreadReadResponse, 'messages' | 'hasBefore'>): ThreadState {
   const first = state.messages[0];
   const older = first ? page.messages.filter((message) => message.seq < first.seq) : page.messages;
-  const all = [...older, ...state.messages];
-  const kept = all.slice(0, KEPT);
   return {
     ...state,
-    messages: kept,
+    messages: [...older, ...state.messages],
     hasBefore: page.hasBefore,
-    hasAfter: state.hasAfter || kept.length < all.length,
     lane: flip(state.lane, changeovers(older)),
   };
 }
 
-/** A newer page put after what is here; the oldest messages are dropped where that becomes too much. */
+/** A newer page put after what is here. */
 export function withNewer(state: ThreadState, page: Pick<ThreadReadResponse, 'messages' | 'hasAfter'>): ThreadState {
   const last = state.messages.at(-1);
   const newer = last ? page.messages.filter((message) => message.seq > last.seq) : page.messages;
-  return dropOldest({ ...state, messages: [...state.messages, ...newer], hasAfter: page.hasAfter });
+  return { ...state, messages: [...state.messages, ...newer], hasAfter: page.hasAfter };
 }
 
-function dropOldest(state: ThreadState): ThreadState {
+/** Drops what is more than is kept, at the end that is farther from what is read. */
+export function trimmed(state: ThreadState, from: 'oldest' | 'newest'): ThreadState {
   const over = state.messages.length - KEPT;
-  // In steps, so that a long stream does not move the list at every message.
-  if (over < 60) return state;
-  const gone = state.messages.slice(0, over);
-  return { ...state, messages: state.messages.slice(over), hasBefore: true, lane: flip(state.lane, changeovers(gone)) };
+  if (over <= 0) return state;
+  if (from === 'newest') return { ...state, messages: state.messages.slice(0, KEPT), hasAfter: true };
+  return {
+    ...state,
+    messages: state.messages.slice(over),
+    hasBefore: true,
+    lane: flip(state.lane, changeovers(state.messages.slice(0, over))),
+  };
 }
 
 function find(state: ThreadState, id: MessageId): number {
@@ -125,7 +128,12 @@ function find(state: ThreadState, id: MessageId): number {
 }
 
 /** Changes one message; one that is not here is on a page not in view, unless nothing is out of view. */
-function change(state: ThreadState, id: MessageId, by: (message: Message) => Message | null, live = false): ThreadState {
+function change(
+  state: ThreadState,
+  id: MessageId,
+  by: (message: Message) => Message | null,
+  live = false,
+): ThreadState {
   const at = find(state, id);
   const old = state.messages[at];
   if (!old) {
@@ -149,7 +157,7 @@ function place(state: ThreadState, message: Message): ThreadState {
     return { ...state, stale: true };
   }
   if (state.hasAfter) return state;
-  return dropOldest({ ...state, messages: [...state.messages, message] });
+  return { ...state, messages: [...state.messages, message] };
 }
 
 function placePart(message: Message, part: Part): Message {
@@ -176,6 +184,19 @@ function append(part: Part, text: string): Part | null {
   }
 }
 
+function withStatus(part: Part, status: WorkStatus, exitCode: number | null): Part | null {
+  const body = part.body;
+  switch (body.type) {
+    case 'command':
+      return { ...part, body: { ...body, status, exitCode } };
+    case 'tool':
+    case 'fileChange':
+      return { ...part, body: { ...body, status } };
+    default:
+      return null;
+  }
+}
+
 export function reduce(state: ThreadState, event: Event): ThreadState {
   if (event.n !== 0) {
     if (event.n <= state.event) return state;
@@ -195,8 +216,9 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
         state: body.state,
         endedAt: body.endedAt,
         provider: body.provider ?? message.provider,
-        model: body.model ?? message.model,
       }));
+    case 'messageModel':
+      return change(state, body.messageId, (message) => ({ ...message, model: body.model }));
     case 'messageFlags':
       return change(state, body.messageId, (message) => ({ ...message, pinned: body.pinned, excluded: body.excluded }));
     case 'part':
@@ -212,6 +234,12 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
         },
         true,
       );
+    case 'partStatus':
+      return change(state, body.messageId, (message) => {
+        const part = message.parts.find((one) => one.key === body.key);
+        const next = part && withStatus(part, body.status, body.exitCode);
+        return next ? placePart(message, next) : null;
+      });
     case 'superseded': {
       const keys = new Set(body.keys);
       return change(state, body.messageId, (message) => ({
@@ -226,7 +254,9 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
         turn: body.turn,
         warning: begins ? null : state.warning,
         // Settled approvals of an older turn are in the transcript's own rows by then.
-        approvals: begins ? state.approvals.filter((one) => one.state === 'open' || one.turn === body.turn?.id) : state.approvals,
+        approvals: begins
+          ? state.approvals.filter((one) => one.state === 'open' || one.turn === body.turn?.id)
+          : state.approvals,
       };
     }
     case 'queue':

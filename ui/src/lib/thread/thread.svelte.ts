@@ -1,9 +1,19 @@
 /** One thread in view: reads it, follows its events, pages through it, and asks for changes. */
 import { SvelteMap } from 'svelte/reactivity';
 import { call, onEvents, onReturn } from '../api/client.svelte';
-import type { ApiError, ApprovalDecision, ApprovalId, Event, HandoffPreviewResponse, MessageId, QueuedId, Target, ThreadId } from '../api/gen';
+import type {
+  ApiError,
+  ApprovalDecision,
+  ApprovalId,
+  Event,
+  HandoffPreviewResponse,
+  MessageId,
+  QueuedId,
+  Target,
+  ThreadId,
+} from '../api/gen';
 import { asApiError } from '../api/transport/transport';
-import { fromRead, laneLike, reduce, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
 import { RowMemory, rowsOf, type Row } from './rows';
 
 const PAGE = 60;
@@ -13,7 +23,8 @@ interface Pending {
   text: string;
 }
 
-export type Sent = { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
+export type Sent =
+  { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
 
 export class Thread {
   readonly id: ThreadId;
@@ -25,6 +36,8 @@ export class Thread {
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
   /** What the person opened or closed; rows out of view are not kept, so it stands here. */
+  /** Counts up when the person opened or closed something: the view stays where it is. */
+  held = $state(0);
   private opened = new SvelteMap<string, boolean>();
   /** Counts up when the view should go to a message. */
   goTo = $state.raw<{ seq: number; at: number } | null>(null);
@@ -47,6 +60,7 @@ export class Thread {
   }
   setOpen(key: string, to: boolean): void {
     this.opened.set(key, to);
+    this.held++;
   }
 
   /** Watches and reads. */
@@ -127,7 +141,11 @@ export class Thread {
     if (!this.state?.hasBefore || !first || this.reading) return;
     this.reading = 'older';
     try {
-      const page = await call('thread/read', { threadId: this.id, at: { type: 'before', seq: first.seq }, limit: PAGE });
+      const page = await call('thread/read', {
+        threadId: this.id,
+        at: { type: 'before', seq: first.seq },
+        limit: PAGE,
+      });
       if (this.state && this.state.messages[0]?.id === first.id) this.state = withOlder(this.state, page);
     } catch (error) {
       this.fail(error);
@@ -151,6 +169,11 @@ export class Thread {
     } finally {
       this.reading = null;
     }
+  }
+
+  /** Lets go of far messages. Apart from adding any: the list can follow one end at a time. */
+  trim(from: 'oldest' | 'newest'): void {
+    if (this.state) this.state = trimmed(this.state, from);
   }
 
   /** Goes to the newest message, reading it where it is not in memory. */
@@ -184,7 +207,13 @@ export class Thread {
     const clientId = crypto.randomUUID();
     if (!this.state?.turn) this.pending = [...this.pending, { clientId, text }];
     try {
-      const answer = await call('turn/start', { threadId: this.id, clientTurnId: clientId, text, target: null, previewHash });
+      const answer = await call('turn/start', {
+        threadId: this.id,
+        clientTurnId: clientId,
+        text,
+        target: null,
+        previewHash,
+      });
       if (answer.type === 'changed') {
         this.unpend(clientId);
         return { type: 'changed', preview: answer.preview };
@@ -238,15 +267,20 @@ export class Thread {
   editQueued(queuedId: QueuedId, text: string | null) {
     return this.ask(call('queue/edit', { threadId: this.id, queuedId, text }));
   }
+  sendQueued() {
+    return this.ask(call('queue/go', { threadId: this.id }));
+  }
   pin(messageId: MessageId, on: boolean) {
     return this.ask(call('message/pin', { threadId: this.id, messageId, on }));
   }
   exclude(messageId: MessageId, on: boolean) {
     return this.ask(call('message/exclude', { threadId: this.id, messageId, on }));
   }
-  choose(target: Target) {
+  async choose(target: Target) {
     // Shown at once; the engine's own answer follows as an event.
     if (this.state) this.state = { ...this.state, thread: { ...this.state.thread, target } };
-    return this.ask(call('thread/target', { threadId: this.id, target }));
+    const error = await this.ask(call('thread/target', { threadId: this.id, target }));
+    if (error) await this.read();
+    return error;
   }
 }

@@ -5,6 +5,7 @@ mod approval;
 pub mod error;
 mod event;
 mod handoff;
+mod history;
 mod message;
 mod project;
 pub(crate) mod provider;
@@ -16,6 +17,7 @@ pub mod types;
 
 use std::sync::Arc;
 
+use changeover_core::id::ThreadId;
 use changeover_store::StoreError;
 use serde_json::Value;
 
@@ -27,6 +29,8 @@ use crate::{Engine, engine::Inner};
 pub struct Caller {
     /// Its subscription to the hub, if it has one.
     pub subscriber: Option<u64>,
+    /// For an agent's session: its thread. It may ask for `history/…` only, and of that thread's family only (M1).
+    pub scope: Option<ThreadId>,
 }
 
 /// One request's view of the engine.
@@ -65,6 +69,9 @@ macro_rules! api_list {
             "approval/list" approval::list(Nothing) -> ApprovalListResponse,
             "handoff/preview" handoff::preview(HandoffPreviewParams) -> HandoffPreviewResponse,
             "handoff/text" handoff::text(MessageParams) -> HandoffTextResponse,
+            "history/read" history::read_page(HistoryReadParams) -> HistoryReadResponse,
+            "history/search" history::search(HistorySearchParams) -> HistorySearchResponse,
+            "history/list" history::list(Nothing) -> HistoryListResponse,
             "message/pin" message::pin(MessageSwitchParams) -> Nothing,
             "message/exclude" message::exclude(MessageSwitchParams) -> Nothing,
             "part/read" message::part(PartReadParams) -> PartReadResponse,
@@ -99,8 +106,12 @@ macro_rules! dispatch_of {
             /// Answers one request: the only door (house rule 4).
             ///
             /// # Errors
-            /// What the handler says; `badRequest` for an unknown method or parameters that do not fit.
+            /// What the handler says; `badRequest` for an unknown method or parameters that do not fit; `refused` for an
+            /// agent's session that asks for more than its history.
             pub async fn dispatch(&self, method: &str, params: Value, caller: &Caller) -> Result<Value, ApiError> {
+                if caller.scope.is_some() && !method.starts_with("history/") {
+                    return Err(ApiError::new(ErrorCode::Refused, "An agent's session may only read its history."));
+                }
                 let api = Api { inner: &self.inner, caller };
                 match method {
                     $($method => {

@@ -13,9 +13,9 @@ use super::{
     Api,
     error::{ApiError, ErrorCode},
     types::{
-        EventBody, LeftOutView, Nothing, PageAt, SessionSets, ThreadDraftParams, ThreadListParams, ThreadListResponse,
-        ThreadMark, ThreadParams, ThreadReadParams, ThreadReadResponse, ThreadRenameParams, ThreadResponse,
-        ThreadSeenParams, ThreadSessionsResponse, ThreadStartParams, ThreadSummary, ThreadSwitchParams,
+        CutView, EventBody, LeftOutView, Nothing, PageAt, SessionSets, ThreadDraftParams, ThreadListParams,
+        ThreadListResponse, ThreadMark, ThreadParams, ThreadReadParams, ThreadReadResponse, ThreadRenameParams,
+        ThreadResponse, ThreadSeenParams, ThreadSessionsResponse, ThreadStartParams, ThreadSummary, ThreadSwitchParams,
         ThreadTargetParams,
     },
 };
@@ -123,6 +123,7 @@ pub(super) async fn read_page(api: &Api<'_>, params: ThreadReadParams) -> Result
         messages: page.messages,
         has_before: page.has_before,
         has_after: page.has_after,
+        cuts: page.cuts.into_iter().map(|c| CutView { seq: c.seq, key: c.key, at: c.at, bytes: c.bytes }).collect(),
         turn: snapshot.turn,
         queue: snapshot.queue,
         approvals: snapshot.approvals,

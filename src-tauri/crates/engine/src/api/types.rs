@@ -5,7 +5,7 @@ use changeover_core::{
     approval::ApprovalDecision,
     failure::Failure,
     id::{ApprovalId, MessageId, ProjectId, QueuedId, ThreadId, TurnId},
-    message::{Message, MessageState},
+    message::{Message, MessageState, Role},
     notice::{Handover, LeftOutReason},
     part::{Part, WorkStatus},
     provider::{ProviderId, Target},
@@ -146,6 +146,8 @@ wire! {
         has_before: bool,
         /// Newer messages exist.
         has_after: bool,
+        /// Texts of this page that are given in short, each with where; `part/read` gives the whole.
+        cuts: Vec<CutView>,
         /// The open turn.
         turn: Option<TurnView>,
         /// Messages that wait.
@@ -158,6 +160,17 @@ wire! {
         draft: String,
         /// Number of the last event that this answer includes; later ones come by the channel.
         event: u64,
+    }
+    /// A text that a page gives in short.
+    pub struct CutView {
+        /// The message.
+        seq: Seq,
+        /// The part.
+        key: String,
+        /// Bytes of its text before the gap.
+        at: u64,
+        /// Bytes that are left away there.
+        bytes: u64,
     }
     /// A live session of a thread.
     pub struct SessionView {
@@ -399,6 +412,106 @@ wire! {
         part: Part,
     }
 
+    /// Reads what was said, as an agent may read it (M2, H2).
+    pub struct HistoryReadParams {
+        /// In which thread.
+        thread_id: ThreadId,
+        /// Only messages below this number; absent: the newest.
+        #[serde(default)] before_seq: Option<Seq>,
+        /// At most so many (1 to 100; default 20); the page is bounded in bytes too.
+        #[serde(default)] limit: Option<u32>,
+    }
+    /// A page of what was said.
+    pub struct HistoryReadResponse {
+        /// The thread.
+        thread_id: ThreadId,
+        /// Its title.
+        title: String,
+        /// Oldest first.
+        messages: Vec<HistoryMessage>,
+        /// What to give as `beforeSeq` for the page before this one; absent: this page begins with the first message.
+        next_before_seq: Option<Seq>,
+    }
+    /// A message as an agent may read it.
+    pub struct HistoryMessage {
+        /// Its number.
+        seq: Seq,
+        /// Who it is from (never the system).
+        role: Role,
+        /// Who answered; for a user message, who was asked last.
+        provider: Option<ProviderId>,
+        /// The model that answered, as far as known.
+        model: Option<String>,
+        /// How it stands.
+        state: MessageState,
+        /// When it was written.
+        at: Millis,
+        /// The same as text: `2026-11-30T08:00:12Z`.
+        time: String,
+        /// Left out by the user (H2): its number and who it is from stand, nothing else.
+        left_out: bool,
+        /// What was said and run, in order; superseded tries, reasoning, tool calls and file changes are not among it.
+        blocks: Vec<HistoryBlock>,
+    }
+
+    /// Searches what was said, as an agent may (M2, H2).
+    pub struct HistorySearchParams {
+        /// Words, or phrases in double quotes; all must occur. 1 to 256 characters.
+        words: String,
+        /// At most so many (1 to 50; default 20).
+        #[serde(default)] limit: Option<u32>,
+    }
+    /// What was found.
+    pub struct HistorySearchResponse {
+        /// Newest first.
+        hits: Vec<HistoryHit>,
+        /// What was not searched, in words, if anything.
+        not_searched: Option<String>,
+    }
+    /// One hit.
+    pub struct HistoryHit {
+        /// In which thread.
+        thread_id: ThreadId,
+        /// Its title.
+        title: String,
+        /// Which message.
+        seq: Seq,
+        /// Who wrote it.
+        role: Role,
+        /// Who answered; for a user message, who was asked last.
+        provider: Option<ProviderId>,
+        /// When it was written.
+        at: Millis,
+        /// The same as text.
+        time: String,
+        /// The text around the hit, on one line.
+        excerpt: String,
+    }
+    /// The threads that may be read.
+    pub struct HistoryListResponse {
+        /// The caller's own first, then last changed first.
+        threads: Vec<HistoryThread>,
+        /// How many more there are.
+        more: u64,
+    }
+    /// A thread that may be read.
+    pub struct HistoryThread {
+        /// The thread.
+        thread_id: ThreadId,
+        /// Its title.
+        title: String,
+        /// What it is to the caller.
+        relation: HistoryRelation,
+        /// The thread it was forked from.
+        parent_thread_id: Option<ThreadId>,
+        /// Its highest message number (0: none yet).
+        last_seq: Seq,
+        /// When something last happened in it.
+        updated_at: Millis,
+        /// The same as text.
+        updated: String,
+    }
+
     /// A provider as the picker and settings show it (R2).
     pub struct ProviderView {
         /// Its id.
@@ -508,6 +621,51 @@ pub enum ThreadMark {
     Waiting,
     /// The last turn failed or was refused.
     Failed,
+}
+
+/// Something said or run, as an agent may read it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, TS)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum HistoryBlock {
+    /// Prose, byte for byte but for a marked cut.
+    Text {
+        /// The text.
+        text: String,
+        /// Bytes that were left away where the text says so; 0: it is whole.
+        cut: u64,
+    },
+    /// A shell command.
+    Command {
+        /// The command line.
+        command: String,
+        /// How it stands.
+        status: WorkStatus,
+        /// Exit code, once known.
+        exit_code: Option<i32>,
+        /// Its output.
+        output: String,
+        /// Bytes that were left away of line and output where they say so; 0: both are whole.
+        cut: u64,
+    },
+    /// Work in the middle of a very long reply that is left away.
+    Gap {
+        /// How many texts and commands.
+        blocks: u64,
+    },
+}
+
+/// What a thread is to the session that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, TS)]
+#[serde(rename_all = "camelCase")]
+pub enum HistoryRelation {
+    /// Its own conversation.
+    Own,
+    /// A thread that its own was forked from, directly or not.
+    Ancestor,
+    /// A thread that was forked from its own, directly or not.
+    Branch,
+    /// Any thread: the caller is no agent's session.
+    Any,
 }
 
 /// Where a page lies.

@@ -10,8 +10,8 @@ use std::{
 use changeover_core::failure::{Failure, FailureKind};
 use serde_json::{Map, Value, json};
 
-use super::{detect, normalize::RAISED_WINDOW};
-use crate::session::Environment;
+use super::{normalize::RAISED_WINDOW, output};
+use crate::{detect::Found, session::Environment};
 
 /// What Codex assumes of a model that is in no catalogue, in tokens.
 const UNKNOWN_WINDOW: u64 = 272_000;
@@ -28,13 +28,13 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     /// Asks Codex for it; the built-in one if the current one does not come in time.
-    pub async fn ask(program: &Path, env: &Environment, folder: &Path) -> Result<Self, Failure> {
-        let current = detect::output(program, &["debug", "models"], env, folder, PATIENCE).await;
+    pub async fn ask(found: &Found, env: &Environment, folder: &Path) -> Result<Self, Failure> {
+        let current = output::output(found, &["debug", "models"], env, folder, PATIENCE).await;
         match current.and_then(|text| Self::read(&text)) {
             Ok(catalogue) => Ok(catalogue),
             Err(why) => {
                 tracing::warn!(why = why.message, "no current catalogue from codex, using the built-in one");
-                let text = detect::output(program, &["debug", "models", "--bundled"], env, folder, PATIENCE).await?;
+                let text = output::output(found, &["debug", "models", "--bundled"], env, folder, PATIENCE).await?;
                 Self::read(&text)
             }
         }

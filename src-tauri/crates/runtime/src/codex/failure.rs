@@ -2,6 +2,7 @@
 
 use changeover_core::{
     Millis,
+    document::overflow::is_overflow,
     failure::{Failure, FailureKind},
 };
 use serde_json::Value;
@@ -90,21 +91,6 @@ fn by_words(texts: &[&str]) -> FailureKind {
 
 fn names_a_model(texts: &[&str]) -> bool {
     texts.iter().any(|text| text.to_ascii_lowercase().contains("model"))
-}
-
-/// A prompt that does not fit, in the words of the APIs that Codex speaks to (G8).
-fn is_overflow(texts: &[&str]) -> bool {
-    const WORDS: [&str; 5] = [
-        "context_length_exceeded",
-        "context length exceeded",
-        "exceeds the context window",
-        "maximum context length",
-        "prompt is too long",
-    ];
-    texts.iter().any(|text| {
-        let text = text.to_ascii_lowercase();
-        WORDS.iter().any(|words| text.contains(words))
-    })
 }
 
 /// The provider's own words out of an error body that Codex passes on raw.

@@ -3,11 +3,11 @@
 mod approval;
 mod catalogue;
 mod client;
-mod detect;
 mod failure;
 mod item;
 mod normalize;
 mod open;
+mod output;
 mod session;
 mod shell;
 mod wire;
@@ -15,7 +15,7 @@ mod wire;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -28,9 +28,9 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::detect::{self, Found};
 use crate::session::{AgentRuntime, Capabilities, Description, Environment, Login, ModelInfo, Opened, SessionSpec};
 use catalogue::Catalogue;
-use detect::Found;
 use open::Server;
 
 /// How long detection may take in all (R2).
@@ -76,26 +76,19 @@ impl CodexRuntime {
         }
     }
 
-    /// The same with the program that the user picked by hand (R6).
-    #[must_use]
-    pub fn picked(self, program: Option<PathBuf>) -> Self {
-        self.pick(program);
-        self
-    }
-
     fn program(&self, env: &Environment) -> Result<Found, Failure> {
-        let picked = self.picked.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        detect::program(picked.as_deref(), env)
+        let picked = self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        detect::find("codex", picked.as_deref(), env)
     }
 
     /// The catalogue, asked for once per program and home.
-    async fn catalogue(&self, program: &Path, env: &Environment) -> Result<Arc<Catalogue>, Failure> {
-        let key = Key::of(program, env);
+    async fn catalogue(&self, found: &Found, env: &Environment) -> Result<Arc<Catalogue>, Failure> {
+        let key = Key::of(&found.path, env);
         let mut known = self.catalogues.lock().await;
         if let Some(catalogue) = known.get(&key) {
             return Ok(Arc::clone(catalogue));
         }
-        let catalogue = Arc::new(Catalogue::ask(program, env, &self.notes_folder()?).await?);
+        let catalogue = Arc::new(Catalogue::ask(found, env, &self.notes_folder()?).await?);
         known.insert(key, Arc::clone(&catalogue));
         Ok(catalogue)
     }
@@ -112,7 +105,7 @@ impl CodexRuntime {
     async fn server(&self, env: &Environment) -> Result<(Found, Server), Failure> {
         let found = self.program(env)?;
         let folder = self.notes_folder()?;
-        let server = Server::start(&found.path, &folder, env.clone(), Vec::new()).await?;
+        let server = Server::start(&found, &folder, env.clone(), Vec::new()).await?;
         Ok((found, server))
     }
 
@@ -125,14 +118,9 @@ impl CodexRuntime {
         };
         description.path = Some(found.path.clone());
         description.found = Some(found.how.to_owned());
-        let asked = async {
-            let folder = self.notes_folder()?;
-            let version = detect::output(&found.path, &["--version"], env, &folder, DETECTION / 2).await?;
+        match detect::version(&found, &[], env).await {
             // "codex-cli 0.171.0"
-            Ok(version.split_whitespace().last().map(str::to_owned))
-        };
-        match asked.await {
-            Ok(version) => description.version = version,
+            Ok(version) => description.version = version.split_whitespace().last().map(str::to_owned),
             Err(problem) => return Description { problem: Some(problem), ..description },
         }
         match self.login(env).await {
@@ -161,7 +149,7 @@ impl CodexRuntime {
 
     async fn list(&self, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
         let (found, server) = self.server(env).await?;
-        let catalogue = self.catalogue(&found.path, env).await;
+        let catalogue = self.catalogue(&found, env).await;
         let listed = async {
             let mut models = Vec::new();
             let mut cursor = Value::Null;
@@ -280,7 +268,7 @@ impl AgentRuntime for CodexRuntime {
     }
 
     fn pick(&self, path: Option<PathBuf>) {
-        *self.picked.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = path;
+        *self.picked.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>> {

@@ -155,7 +155,9 @@ impl Normalizer {
         let question =
             approval::question(key.clone(), method, &params, &self.folder, |item| self.files.get(item).cloned());
         let reply = match question {
-            Question::Ask(request, form) => {
+            Question::Ask(mut request, form) => {
+                // A sub-agent's item is no part of the reply.
+                request.item = request.item.filter(|_| ours);
                 self.asked.insert(key, Asked { id, form, ours });
                 meaning.events.push(RuntimeEvent::ApprovalWanted(request));
                 None

@@ -20,13 +20,14 @@ use super::{
     CodexRuntime, Key,
     catalogue::Catalogue,
     client::{self, CallError, Client},
-    detect,
     normalize::{Normalizer, RAISED_WINDOW},
+    output,
     session::{self, CodexSession},
 };
 use crate::{
+    detect::Found,
     process::{Launch, MARK, Process, Spawned, lines::JsonWriter},
-    session::{EVENTS_BOUND, Environment, Opened, SessionSpec},
+    session::{EVENTS_BOUND, Environment, Opened, Resume, SessionSpec},
 };
 
 /// How long the app server may take to start, and for any answer while a thread opens.
@@ -50,12 +51,13 @@ pub(super) struct Server {
 impl Server {
     /// Starts it. A configuration that it does not take is an error, never a start with defaults: that would be the real
     /// OpenAI provider.
-    pub async fn start(program: &Path, folder: &Path, env: Environment, more: Vec<String>) -> Result<Self, Failure> {
+    pub async fn start(found: &Found, folder: &Path, env: Environment, more: Vec<String>) -> Result<Self, Failure> {
         let mut args: Vec<OsString> = ["app-server", "--strict-config"].map(OsString::from).to_vec();
         for setting in more {
             args.extend([OsString::from("-c"), OsString::from(setting)]);
         }
-        let launch = Launch { program: program.to_owned(), args, folder: folder.to_owned(), env };
+        let launch =
+            Launch { program: found.path.clone(), args, folder: folder.to_owned(), env: found.environment(env) };
         let Spawned { stdin, stdout, process } = launch.spawn()?;
         let client = Arc::new(Client::new(JsonWriter::new(stdin)));
         let (sender, events) = mpsc::channel(EVENTS_BOUND);
@@ -69,7 +71,7 @@ impl Server {
         };
         match greeted {
             Ok(()) => Ok(server),
-            Err(CallError::Gone) => Err(detect::not_started(&server.process).await),
+            Err(CallError::Gone) => Err(output::not_started(&server.process).await),
             Err(error) => Err(client::failed(error, &server.process).await),
         }
     }
@@ -101,9 +103,9 @@ struct Thread {
 
 impl CodexRuntime {
     pub(super) async fn open_session(&self, spec: SessionSpec) -> Result<Opened, Failure> {
-        let program = self.program(&spec.env)?.path;
-        let key = Key::of(&program, &spec.env);
-        let catalogue = match self.catalogue(&program, &spec.env).await {
+        let found = self.program(&spec.env)?;
+        let key = Key::of(&found.path, &spec.env);
+        let catalogue = match self.catalogue(&found, &spec.env).await {
             Ok(catalogue) => Some(catalogue),
             Err(failure) if failure.kind == FailureKind::NotInstalled => return Err(failure),
             Err(failure) => {
@@ -121,7 +123,7 @@ impl CodexRuntime {
                 Some(catalogue) => Some(self.raised(&key, catalogue, unknown.as_deref())?),
                 None => None,
             };
-            let server = Server::start(&program, &spec.folder, environment(&spec), settings(&spec, raised)).await?;
+            let server = Server::start(&found, &spec.folder, environment(&spec), settings(&spec, raised)).await?;
             let thread = open_thread(&server, &spec).await;
             let lacks = |model: &String| {
                 catalogue.as_ref().is_some_and(|catalogue| !catalogue.covers(model)) && unknown.as_ref() != Some(model)
@@ -193,6 +195,8 @@ fn policy(mode: ApprovalMode) -> &'static str {
 /// What a thread is opened with, new or not.
 fn thread_params(spec: &SessionSpec) -> Map<String, Value> {
     let mut config = Map::new();
+    // A goal makes Codex begin turn after turn by itself: nobody's prompt, and the next one would be folded into it (R8).
+    config.insert("features.goals".into(), false.into());
     if let Some(mcp) = &spec.mcp {
         let server = json!({
             "url": mcp.url,
@@ -233,8 +237,11 @@ async fn open_thread(server: &Server, spec: &SessionSpec) -> Result<Thread, Fail
     Ok(Thread { id: id.to_owned(), model: opened["model"].as_str().map(str::to_owned) })
 }
 
-/// Takes everything after a turn out of the thread's history, in place: its id stays (T9).
-async fn rewind(server: &Server, thread: &str, anchor: &str) -> Result<bool, Failure> {
+/// What stands in a thread's history after a turn, as the id of the first turn that does.
+///
+/// # Errors
+/// `SessionGone` when the turn is not there: then the history is not the one that we count on (T10).
+async fn after(server: &Server, thread: &str, anchor: &str) -> Result<Option<String>, Failure> {
     let mut after: Option<String> = None;
     let mut cursor = Value::Null;
     loop {
@@ -243,9 +250,7 @@ async fn rewind(server: &Server, thread: &str, anchor: &str) -> Result<bool, Fai
         let turns = page["data"].as_array().map(Vec::as_slice).unwrap_or_default();
         for turn in turns.iter().filter_map(|turn| turn["id"].as_str()) {
             if turn == anchor {
-                let Some(first) = after else { return Ok(false) };
-                server.call("thread/revert", json!({"threadId": thread, "beforeTurnId": first})).await?;
-                return Ok(true);
+                return Ok(after);
             }
             after = Some(turn.to_owned());
         }
@@ -256,20 +261,39 @@ async fn rewind(server: &Server, thread: &str, anchor: &str) -> Result<bool, Fai
     }
 }
 
+/// Brings an earlier session to where we count on it: what came after is taken out in place, and its id stays (T9).
+/// Whether anything was.
+async fn rewind(server: &Server, thread: &str, resume: &Resume) -> Result<bool, Failure> {
+    let Some(anchor) = &resume.anchor else {
+        let nowhere = || Failure::new(FailureKind::SessionGone, "Codex: no turn is known to bring the session back to");
+        return if resume.rewind { Err(nowhere()) } else { Ok(false) };
+    };
+    match after(server, thread, anchor).await? {
+        Some(first) if resume.rewind => {
+            server.call("thread/revert", json!({"threadId": thread, "beforeTurnId": first})).await?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
 async fn finish(
     server: Server,
     thread: Thread,
     spec: &SessionSpec,
     catalogue: Option<&Catalogue>,
 ) -> Result<Opened, Failure> {
-    let rewound = match spec.resume.as_ref().filter(|r| r.rewind).and_then(|r| r.anchor.as_deref()) {
-        Some(anchor) => rewind(&server, &thread.id, anchor).await,
-        None => Ok(false),
+    let settled = async {
+        let rewound = match &spec.resume {
+            Some(resume) => rewind(&server, &thread.id, resume).await?,
+            None => false,
+        };
+        let settings = server.call("config/read", json!({"includeLayers": true, "cwd": spec.folder})).await?;
+        Ok((rewound, own_window(&settings)))
     };
-    let chosen = server.call("config/read", json!({"includeLayers": true, "cwd": spec.folder})).await;
-    let (rewound, chosen) = match (rewound, chosen) {
-        (Ok(rewound), Ok(settings)) => (rewound, own_window(&settings)),
-        (Err(failure), _) | (_, Err(failure)) => {
+    let (rewound, chosen) = match settled.await {
+        Ok(settled) => settled,
+        Err(failure) => {
             server.close().await;
             return Err(failure);
         }

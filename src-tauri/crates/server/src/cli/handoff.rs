@@ -6,7 +6,9 @@ use changeover_core::{
     id::ThreadId,
     provider::{ProviderId, Target},
 };
-use changeover_engine::api::types::{HandoffPreviewParams, HandoffPreviewResponse, ThreadReadParams, ThreadReadResponse, PageAt};
+use changeover_engine::api::types::{
+    HandoffPreviewParams, HandoffPreviewResponse, PageAt, ThreadReadParams, ThreadReadResponse,
+};
 use clap::{Args, Subcommand};
 
 use super::{Common, door, output};

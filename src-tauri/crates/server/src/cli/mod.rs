@@ -107,7 +107,8 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     done.unwrap_or_else(|error| output::failed(&error))
 }
 
-fn start_log() {
+/// Logs to standard error, as `CHANGEOVER_LOG` asks; warnings by itself.
+pub fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CHANGEOVER_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();

@@ -210,7 +210,8 @@ impl Watch {
                 anyhow::bail!("the connection to Changeover ended");
             };
             let mut ended = false;
-            for event in batch.into_iter().filter(|e| e.thread_id == Some(self.thread)) {
+            let thread = self.thread;
+            for event in batch.into_iter().filter(|e| e.thread_id == Some(thread)) {
                 if self.json && event.n > 0 {
                     output::json(&event)?;
                 }
@@ -327,9 +328,9 @@ impl Watch {
         let of_turn: Vec<&Message> = after.iter().take_while(|m| m.role != Role::User).collect();
         let reply = of_turn.iter().rev().find(|m| m.role == Role::Assistant);
         let error = of_turn.iter().rev().find_map(|m| match &m.notice {
-            Some(Notice::Error { failure, .. }) => {
-                Some(failure.hint.as_ref().map_or(failure.message.clone(), |hint| format!("{}\n{hint}", failure.message)))
-            }
+            Some(Notice::Error { failure, .. }) => Some(
+                failure.hint.as_ref().map_or(failure.message.clone(), |hint| format!("{}\n{hint}", failure.message)),
+            ),
             _ => None,
         });
         let status = match (reply.map(|r| r.state), &error) {

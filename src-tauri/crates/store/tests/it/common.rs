@@ -108,7 +108,7 @@ pub fn reply(n: Seq) -> Message {
 }
 
 pub fn append(message: Message) -> Write {
-    Write::Append { message, text: None }
+    Write::Append { message: Box::new(message), text: None }
 }
 
 pub fn done(message: MessageId) -> Write {
