@@ -13,3 +13,4 @@ pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod fake_api;
+pub mod talk;
