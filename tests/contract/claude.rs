@@ -230,8 +230,10 @@ async fn commands_are_told_with_exit_code_and_output_and_asked_for_in_full() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);
     let mut talk = open(&home).await;
-    talk.send("go [[tool:bash:touch a; echo out; echo err >&2; exit 3]] [[tool:bash:touch b; echo fine]] [[tool:bash:touch c; kill -9 $$]] [[say:done]]").await;
-    for command in ["touch a; echo out; echo err >&2; exit 3", "touch b; echo fine", "touch c; kill -9 $$"] {
+    talk.send("go [[tool:bash:touch a; echo out; echo err >&2; exit 3]] [[tool:bash:touch b; echo fine]] [[tool:bash:touch c; sleep 99 & kill -9 $!; wait $!]] [[say:done]]").await;
+    for command in
+        ["touch a; echo out; echo err >&2; exit 3", "touch b; echo fine", "touch c; sleep 99 & kill -9 $!; wait $!"]
+    {
         let request = talk.asked().await;
         assert_eq!(request.subject, ApprovalSubject::Command { command: command.into(), cwd: None });
         assert!(request.item.is_some());
@@ -488,7 +490,12 @@ async fn a_cut_stream_starts_over_and_what_was_told_of_it_is_void() {
         let events = talk.completed(&format!("{cut} [[error:{cut}:1]] [[say:the whole answer]]")).await;
         assert_eq!(reply(&events), "the whole answer", "{events:#?}");
         let void: Vec<&E> = events.iter().filter(|e| matches!(e, E::Superseded { .. })).collect();
-        assert!(matches!(void[..], [E::Superseded { items }] if items.len() == 1), "{events:#?}");
+        match (cut, &void[..]) {
+            (_, [E::Superseded { items }]) => assert_eq!(items.len(), 1),
+            // A connection that is torn down may take what was sent last with it.
+            ("drop", []) => {}
+            _ => panic!("{events:#?}"),
+        }
     }
     // It fails after a round that stands: what the history keeps is what the reply keeps.
     let prompt = "round [[tool:bash:ls]] [[error_after:1:529]]";
@@ -585,6 +592,26 @@ async fn a_turn_with_sub_agents_ends_when_their_reports_are_read() {
     assert_eq!(sub, 1);
     let figures = events.iter().filter_map(|e| if let E::Context(f) = e { Some(f.used) } else { None });
     assert!(figures.clone().all(|used| used == 701 || used == 707), "{:?}", figures.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_interrupt_reaches_sub_agents_that_are_still_at_work() {
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api);
+    let mut talk = open(&home).await;
+    // The brackets are spelt so that they are the sub-agent's directive, not the prompt's.
+    let prompt = r"\u005b\u005bgate_before:sub\u005d\u005d";
+    let call =
+        format!(r#"[[call:Agent:{{"description":"look","prompt":"{prompt}","subagent_type":"general-purpose"}}]]"#);
+    talk.send(&format!("one {call} [[say:words]]")).await;
+    talk.until("the model's words", |e| matches!(e, E::Whole { .. })).await;
+    api.wait_gate("sub").await;
+    talk.session.interrupt().await.expect("asked");
+    assert_eq!(talk.ended().await, Ended::Interrupted);
+    api.open_gate("sub");
+    let agent = talk.seen.iter().rev().find_map(|e| if let E::Tool { status, .. } = e { Some(*status) } else { None });
+    assert_eq!(agent, Some(WorkStatus::Interrupted));
+    talk.completed("two [[say:r2]]").await;
 }
 
 #[tokio::test]

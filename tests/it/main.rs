@@ -7,3 +7,4 @@
 )]
 
 mod changeover;
+mod mcp;

@@ -24,6 +24,7 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use changeover_core::{
@@ -114,7 +115,7 @@ pub struct Client {
     next: Arc<AtomicU64>,
     outgoing: mpsc::UnboundedSender<String>,
     answers: Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<(Instant, Event)>>>,
     arrivals: watch::Receiver<usize>,
 }
 
@@ -149,7 +150,8 @@ impl App {
             .expect("the app starts");
         // It prints its address once everything is up.
         let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
-        let printed = timeout(PATIENCE, lines.next_line()).await.expect("the app says its address").expect("its stdout");
+        let printed =
+            timeout(PATIENCE, lines.next_line()).await.expect("the app says its address").expect("its stdout");
         let read_log = || std::fs::read_to_string(&log).unwrap_or_default();
         assert!(printed.is_some(), "the app ended at its start:\n{}", read_log());
         let text = std::fs::read_to_string(data.join("engine.json")).expect("engine.json");
@@ -171,6 +173,21 @@ impl App {
     /// A further connection, as a second window is.
     pub async fn connect(&self) -> Client {
         Client::connect(&self.address).await
+    }
+
+    /// Closes its connection and makes another, as when the window is closed and opened again.
+    pub async fn reconnect(&mut self) {
+        let (outgoing, _) = mpsc::unbounded_channel();
+        // The last sender goes, and with it the connection.
+        drop(std::mem::replace(&mut self.client.outgoing, outgoing));
+        let mut arrivals = self.client.arrivals.clone();
+        while arrivals.changed().await.is_ok() {}
+        self.client = Client::connect(&self.address).await;
+    }
+
+    /// Its connection, which outlives it with all that was heard.
+    pub fn connection(&self) -> Client {
+        self.client.clone()
     }
 
     /// What it wrote to stderr so far, over all starts in this home.
@@ -267,7 +284,7 @@ impl Client {
         let (mut sink, mut stream) = socket.split();
         let (outgoing, mut waiting) = mpsc::unbounded_channel::<String>();
         let answers: Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>> = Arc::default();
-        let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let events: Arc<Mutex<Vec<(Instant, Event)>>> = Arc::default();
         let (arrived, arrivals) = watch::channel(0);
         let (open, seen) = (Arc::clone(&answers), Arc::clone(&events));
         tokio::spawn(async move {
@@ -286,7 +303,8 @@ impl Client {
                         if let Some(batch) = frame.get_mut("events").map(Value::take) {
                             let batch: Vec<Event> = serde_json::from_value(batch).expect("events are typed");
                             let mut seen = lock(&seen);
-                            seen.extend(batch);
+                            let now = Instant::now();
+                            seen.extend(batch.into_iter().map(|event| (now, event)));
                             arrived.send_replace(seen.len());
                             continue;
                         }
@@ -318,9 +336,11 @@ impl Client {
         let asked = json!({"id": id, "method": method, "params": params});
         self.outgoing.send(asked.to_string()).ok()?;
         let answer = timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer to {method}")).ok()?;
-        Some(answer.map(|result| {
-            serde_json::from_value(result).unwrap_or_else(|why| panic!("the answer to {method}: {why}"))
-        }))
+        Some(
+            answer.map(|result| {
+                serde_json::from_value(result).unwrap_or_else(|why| panic!("the answer to {method}: {why}"))
+            }),
+        )
     }
 
     /// Asks, and gives what the API answers.
@@ -343,11 +363,22 @@ impl Client {
 
     /// All events from a mark on.
     pub fn events_from(&self, mark: usize) -> Vec<Event> {
+        lock(&self.events)[mark..].iter().map(|(_, event)| event.clone()).collect()
+    }
+
+    /// The same, each with the moment at which it came.
+    pub fn heard_from(&self, mark: usize) -> Vec<(Instant, Event)> {
         lock(&self.events)[mark..].to_vec()
     }
 
     /// The first event from a mark on (there already or still to come) that `wanted` accepts.
     pub async fn event_from(&self, mark: usize, wanted: impl Fn(&Event) -> bool) -> Event {
+        let event = self.try_event_from(mark, wanted).await;
+        event.expect("the app ended before the event that was waited for")
+    }
+
+    /// The same; `None`: the connection ended first.
+    pub async fn try_event_from(&self, mark: usize, wanted: impl Fn(&Event) -> bool) -> Option<Event> {
         let mut arrivals = self.arrivals.clone();
         let found = async {
             let mut at = mark;
@@ -355,12 +386,14 @@ impl Client {
                 arrivals.borrow_and_update();
                 {
                     let events = lock(&self.events);
-                    if let Some(event) = events[at..].iter().find(|event| wanted(event)) {
-                        return event.clone();
+                    if let Some((_, event)) = events[at..].iter().find(|(_, event)| wanted(event)) {
+                        return Some(event.clone());
                     }
                     at = events.len();
                 }
-                assert!(arrivals.changed().await.is_ok(), "the app ended before the event that was waited for");
+                if arrivals.changed().await.is_err() {
+                    return None;
+                }
             }
         };
         match timeout(PATIENCE * 2, found).await {
@@ -436,7 +469,8 @@ impl Client {
 
     /// Waits for the first end of a turn after a mark.
     pub async fn turn_ended(&self, mark: usize, thread: ThreadId) {
-        self.event_from(mark, |e| e.thread_id == Some(thread) && matches!(e.body, EventBody::Turn { turn: None })).await;
+        self.event_from(mark, |e| e.thread_id == Some(thread) && matches!(e.body, EventBody::Turn { turn: None }))
+            .await;
     }
 
     /// Stops the open turn.

@@ -76,8 +76,14 @@ fn lives(manners: [Manner; 3], budget: u64, seed: u64, ops: &[Op]) {
     }
 }
 
+/// A thousand cases, or more where `PROPTEST_CASES` says so.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(1_000), ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 1_500, ..ProptestConfig::with_cases(1_000) })]
+    #![proptest_config(config())]
 
     /// CLIs as the real ones were measured.
     #[test]

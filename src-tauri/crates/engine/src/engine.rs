@@ -173,6 +173,8 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        // No session is left that may read anything.
+        lock(&self.inner.tokens).clear();
     }
 }
 
