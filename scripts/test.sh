@@ -52,6 +52,9 @@ if wants rust; then
     say "Rust: cargo test (cargo-nextest, where installed, runs them sooner)"
     cargo test --workspace --locked --no-fail-fast --lib --bins --tests
   fi
+  npm_ci tests/mcp-conformance --ignore-scripts
+  say "MCP: the public conformance runner"
+  tests/mcp-conformance/run.sh "$target/debug/mcp-stand"
 fi
 
 if wants web; then
