@@ -16,3 +16,4 @@ pub mod fake_api;
 pub mod family;
 pub mod marked;
 pub mod silent;
+pub mod talk;
