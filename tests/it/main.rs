@@ -7,4 +7,7 @@
 )]
 
 mod changeover;
+mod command;
+mod gone;
 mod mcp;
+mod refusal;
