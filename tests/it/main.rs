@@ -6,4 +6,9 @@
     reason = "this crate is only ever a test: a step that does not hold must stop it loudly"
 )]
 
+mod approval;
 mod changeover;
+mod crash;
+mod interrupt;
+mod one_engine;
+mod serve;
