@@ -160,6 +160,12 @@ impl App {
         Self { child, data, address, client, log }
     }
 
+    /// A connection to whatever engine has this data folder.
+    pub async fn find(data: &Path) -> Client {
+        let text = std::fs::read_to_string(data.join("engine.json")).expect("engine.json");
+        Client::connect(&serde_json::from_str(&text).expect("an address")).await
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
