@@ -199,8 +199,8 @@ pub struct Keeps {
     pub interrupted_unanswered: Kept,
     /// After an interrupt in the middle of a reply.
     pub interrupted_answered: Kept,
-    /// After the process was killed in the middle of a reply. Of use only where it is `Everything`, after a
-    /// failure and an interrupt too: the turn may have ended just before the kill, in any way, without our hearing of it.
+    /// After the process was killed in the middle of a reply. `step` does not count on it: the turn may have ended just before
+    /// the kill, in any way, without our hearing of it (T10).
     pub killed_answered: Kept,
     /// Whether a session can be brought back to an anchor.
     pub rewinds: bool,

@@ -94,7 +94,12 @@ export function laneLike(old: ThreadState, messages: readonly Message[]): 0 | 1 
 export function withOlder(state: ThreadState, page: Pick<ThreadReadResponse, 'messages' | 'hasBefore'>): ThreadState {
   const first = state.messages[0];
   const older = first ? page.messages.filter((message) => message.seq < first.seq) : page.messages;
-  return { ...state, messages: [...older, ...state.messages], hasBefore: page.hasBefore, lane: flip(state.lane, changeovers(older)) };
+  return {
+    ...state,
+    messages: [...older, ...state.messages],
+    hasBefore: page.hasBefore,
+    lane: flip(state.lane, changeovers(older)),
+  };
 }
 
 /** A newer page put after what is here. */
@@ -109,7 +114,12 @@ export function trimmed(state: ThreadState, from: 'oldest' | 'newest'): ThreadSt
   const over = state.messages.length - KEPT;
   if (over <= 0) return state;
   if (from === 'newest') return { ...state, messages: state.messages.slice(0, KEPT), hasAfter: true };
-  return { ...state, messages: state.messages.slice(over), hasBefore: true, lane: flip(state.lane, changeovers(state.messages.slice(0, over))) };
+  return {
+    ...state,
+    messages: state.messages.slice(over),
+    hasBefore: true,
+    lane: flip(state.lane, changeovers(state.messages.slice(0, over))),
+  };
 }
 
 function find(state: ThreadState, id: MessageId): number {
@@ -118,7 +128,12 @@ function find(state: ThreadState, id: MessageId): number {
 }
 
 /** Changes one message; one that is not here is on a page not in view, unless nothing is out of view. */
-function change(state: ThreadState, id: MessageId, by: (message: Message) => Message | null, live = false): ThreadState {
+function change(
+  state: ThreadState,
+  id: MessageId,
+  by: (message: Message) => Message | null,
+  live = false,
+): ThreadState {
   const at = find(state, id);
   const old = state.messages[at];
   if (!old) {
@@ -239,7 +254,9 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
         turn: body.turn,
         warning: begins ? null : state.warning,
         // Settled approvals of an older turn are in the transcript's own rows by then.
-        approvals: begins ? state.approvals.filter((one) => one.state === 'open' || one.turn === body.turn?.id) : state.approvals,
+        approvals: begins
+          ? state.approvals.filter((one) => one.state === 'open' || one.turn === body.turn?.id)
+          : state.approvals,
       };
     }
     case 'queue':

@@ -1,7 +1,17 @@
 /** One thread in view: reads it, follows its events, pages through it, and asks for changes. */
 import { SvelteMap } from 'svelte/reactivity';
 import { call, onEvents, onReturn } from '../api/client.svelte';
-import type { ApiError, ApprovalDecision, ApprovalId, Event, HandoffPreviewResponse, MessageId, QueuedId, Target, ThreadId } from '../api/gen';
+import type {
+  ApiError,
+  ApprovalDecision,
+  ApprovalId,
+  Event,
+  HandoffPreviewResponse,
+  MessageId,
+  QueuedId,
+  Target,
+  ThreadId,
+} from '../api/gen';
 import { asApiError } from '../api/transport/transport';
 import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
 import { RowMemory, rowsOf, type Row } from './rows';
@@ -13,7 +23,8 @@ interface Pending {
   text: string;
 }
 
-export type Sent = { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
+export type Sent =
+  { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
 
 export class Thread {
   readonly id: ThreadId;
@@ -130,7 +141,11 @@ export class Thread {
     if (!this.state?.hasBefore || !first || this.reading) return;
     this.reading = 'older';
     try {
-      const page = await call('thread/read', { threadId: this.id, at: { type: 'before', seq: first.seq }, limit: PAGE });
+      const page = await call('thread/read', {
+        threadId: this.id,
+        at: { type: 'before', seq: first.seq },
+        limit: PAGE,
+      });
       if (this.state && this.state.messages[0]?.id === first.id) this.state = withOlder(this.state, page);
     } catch (error) {
       this.fail(error);
@@ -192,7 +207,13 @@ export class Thread {
     const clientId = crypto.randomUUID();
     if (!this.state?.turn) this.pending = [...this.pending, { clientId, text }];
     try {
-      const answer = await call('turn/start', { threadId: this.id, clientTurnId: clientId, text, target: null, previewHash });
+      const answer = await call('turn/start', {
+        threadId: this.id,
+        clientTurnId: clientId,
+        text,
+        target: null,
+        previewHash,
+      });
       if (answer.type === 'changed') {
         this.unpend(clientId);
         return { type: 'changed', preview: answer.preview };
@@ -255,9 +276,11 @@ export class Thread {
   exclude(messageId: MessageId, on: boolean) {
     return this.ask(call('message/exclude', { threadId: this.id, messageId, on }));
   }
-  choose(target: Target) {
+  async choose(target: Target) {
     // Shown at once; the engine's own answer follows as an event.
     if (this.state) this.state = { ...this.state, thread: { ...this.state.thread, target } };
-    return this.ask(call('thread/target', { threadId: this.id, target }));
+    const error = await this.ask(call('thread/target', { threadId: this.id, target }));
+    if (error) await this.read();
+    return error;
   }
 }
