@@ -8,9 +8,7 @@ use changeover_core::{
     seq::{Seq, SeqRange},
     transition::TransitionKind,
 };
-use changeover_engine::api::types::{
-    MessageSwitchParams, Nothing, TurnStartParams, TurnStartResponse,
-};
+use changeover_engine::api::types::{MessageSwitchParams, Nothing, TurnStartParams, TurnStartResponse};
 use changeover_tests::{
     agents::AgentHome,
     app::{self, App, session_records},

@@ -63,7 +63,10 @@ async fn ends_commands_and_nothing_else(agent: ProviderId) {
         let (streams, runs) = if practice {
             ("stream 600 every 20 ms".to_owned(), format!("run: sh {}", path.display()))
         } else {
-            (format!("[[text:{name}]][[slow:600:20]]"), format!("[[tool:bash:sh {}]][[say:never said]]", path.display()))
+            (
+                format!("[[text:{name}]][[slow:600:20]]"),
+                format!("[[tool:bash:sh {}]][[say:never said]]", path.display()),
+            )
         };
         let elsewhere = app.mark();
         app.send(other, target(&agent), &streams).await;

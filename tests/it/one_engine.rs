@@ -114,7 +114,9 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
         words(&["run", "--project", &work, "--provider", "acp:nobody", "think"]),
         words(&["run", "--project", "/nowhere/at/all", "--provider", "practice", "think"]),
     ];
-    let all = |list: &[Vec<String>]| list.iter().map(|args| args.iter().map(String::clone).collect()).collect::<Vec<Vec<String>>>();
+    let all = |list: &[Vec<String>]| {
+        list.iter().map(|args| args.iter().map(String::clone).collect()).collect::<Vec<Vec<String>>>()
+    };
     let mut beside = Vec::new();
     for args in all(&reading).iter().chain(&all(&doing)) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -122,7 +124,10 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
     }
     // The window has seen the command's thread appear, and its turn.
     let heard = app.events_from(mark);
-    assert!(heard.iter().any(|e| e.thread_id != Some(thread) && matches!(e.body, EventBody::Thread { .. })), "{heard:#?}");
+    assert!(
+        heard.iter().any(|e| e.thread_id != Some(thread) && matches!(e.body, EventBody::Thread { .. })),
+        "{heard:#?}"
+    );
     let mine = bench.address().expect("the engine's file");
     assert_eq!((mine.pid, &mine), (app.pid(), app.address()), "there was no other engine");
     app.stop().await;
@@ -140,14 +145,22 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
         } else {
             assert_eq!(plain(&alone), plain(&beside[n]), "{words:?}");
         }
-        let works = n < reading.len() && !words.contains(&gone.as_str()) || n == reading.len() || n == reading.len() + 1;
+        let works =
+            n < reading.len() && !words.contains(&gone.as_str()) || n == reading.len() || n == reading.len() + 1;
         assert_eq!(alone.status.success(), works, "{words:?}: {alone:?}");
         assert_eq!(bench.address(), None, "its engine went with it");
     }
     // Lists, once nothing changes any more.
-    let alone: Vec<Output> = [output(home, data, &["thread", "list", "--json"]).await, output(home, data, &["search", "hello", "--json"]).await].into();
+    let alone: Vec<Output> = [
+        output(home, data, &["thread", "list", "--json"]).await,
+        output(home, data, &["search", "hello", "--json"]).await,
+    ]
+    .into();
     let app = App::start(home).await;
-    let beside = [output(home, data, &["thread", "list", "--json"]).await, output(home, data, &["search", "hello", "--json"]).await];
+    let beside = [
+        output(home, data, &["thread", "list", "--json"]).await,
+        output(home, data, &["search", "hello", "--json"]).await,
+    ];
     assert_eq!(alone, beside);
     assert!(alone[0].stdout.len() > 100 && alone[1].stdout.len() > 100, "{alone:?}");
     app.stop().await;
@@ -279,7 +292,8 @@ async fn u9_two_folders_are_two_engines() {
     let living = family(app.pid());
     other.stop().await;
     assert_eq!(alive(&living).len(), living.len());
-    let other = App::start_with(&bench.home, Start { data: Some(bench.home.root().join("other")), ..Start::default() }).await;
+    let other =
+        App::start_with(&bench.home, Start { data: Some(bench.home.root().join("other")), ..Start::default() }).await;
     assert_eq!(alive(&living).len(), living.len());
     // The other's token opens nothing here.
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
