@@ -20,7 +20,7 @@ export default defineConfig({
     launchOptions: { executablePath: process.env.CHANGEOVER_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
   },
   webServer: {
-    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort --bypass-lock`,
+    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort`,
     cwd: '../../ui',
     url: `http://127.0.0.1:${PORT}`,
     reuseExistingServer: !process.env.CI,

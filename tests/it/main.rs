@@ -1,1 +1,18 @@
-//! Whole-system tests, one binary.
+//! Whole-system tests, one binary: the real app, the real CLIs, the fake model API.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "this crate is only ever a test: a step that does not hold must stop it loudly"
+)]
+
+mod approval;
+mod changeover;
+mod command;
+mod crash;
+mod gone;
+mod interrupt;
+mod mcp;
+mod one_engine;
+mod refusal;
+mod serve;

@@ -10,13 +10,21 @@ use crate::{door::Door, launch};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
+    /// Attempts of a turn that ends by a passing error before the agent answered.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+    max_attempts: Option<u32>,
     #[command(flatten)]
     common: Common,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let options = launch::Options { data: self.common.data.clone(), look: true, ..launch::Options::default() };
+        let options = launch::Options {
+            data: self.common.data.clone(),
+            max_attempts: self.max_attempts,
+            look: true,
+            ..launch::Options::default()
+        };
         let session = Session::open(&options).await?;
         match &session.door {
             Door::Own(running) => {
