@@ -221,15 +221,16 @@ async fn fc2_a_preview_that_changed_sends_and_stores_nothing() {
     let mut talk = Talk::new(&api, app, &home.work()).await;
     let first = talk.say(&claude(), "one").await;
     let seen = talk.app.preview(talk.thread, &codex()).await;
+    let thread = talk.thread;
     let start = |hash: &str| TurnStartParams {
         preview_hash: Some(hash.to_owned()),
-        ..app::message(talk.thread, Some(app::target(&codex())), "two")
+        ..app::message(thread, Some(app::target(&codex())), "two")
     };
-    let exclude = |on| MessageSwitchParams { thread_id: talk.thread, message_id: first.id, on };
+    let exclude = |on| MessageSwitchParams { thread_id: thread, message_id: first.id, on };
     let rows = || {
         let database = talk.app.database();
         ["message", "turn", "queue", "prompt", "provider_session", "handover", "turn_handover"].map(|table| {
-            let count = database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, u64>(0));
+            let count = database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0));
             (table, count.expect("a count"))
         })
     };
