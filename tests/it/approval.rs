@@ -26,7 +26,11 @@ use serde_json::Value;
 
 /// The CLI's own file of a session.
 fn session_file(home: &AgentHome, cli: &ProviderId, session: &str) -> String {
-    let root = if *cli == ProviderId::claude() { home.claude_home().join("projects") } else { home.codex_home().join("sessions") };
+    let root = if *cli == ProviderId::claude() {
+        home.claude_home().join("projects")
+    } else {
+        home.codex_home().join("sessions")
+    };
     let mut found: Vec<PathBuf> = Vec::new();
     let mut folders = vec![root];
     while let Some(folder) = folders.pop() {
@@ -206,7 +210,11 @@ async fn closed_windows_and_restarts(cli: ProviderId) {
     // A restart withdraws it, in good order and after a crash.
     for crash in [false, true] {
         let (_, lost) = bench.asked(&app, thread, "echo lost | tee lost").await;
-        if crash { app.kill().await } else { app.stop().await }
+        if crash {
+            app.kill().await
+        } else {
+            app.stop().await
+        }
         app = App::start(&bench.home).await;
         app.watch(&[thread]).await;
         assert_eq!(open(&app).await, []);
@@ -237,10 +245,14 @@ async fn in_this_thread(cli: ProviderId) {
     // The CLI asks again, so it never heard of an "always"; it is we who answer.
     let mark = bench.wants(&app, thread, line).await;
     app.turn_ended(mark, thread).await;
-    let heard: Vec<Approval> = app.events_from(mark).into_iter().filter_map(|e| match e.body {
-        EventBody::Approval { approval } => Some(approval),
-        _ => None,
-    }).collect();
+    let heard: Vec<Approval> = app
+        .events_from(mark)
+        .into_iter()
+        .filter_map(|e| match e.body {
+            EventBody::Approval { approval } => Some(approval),
+            _ => None,
+        })
+        .collect();
     assert_eq!(heard.iter().map(|a| a.state).collect::<Vec<_>>(), [ApprovalState::Rule], "{heard:#?}");
     assert_eq!(fs::read_to_string(bench.made("counted")).expect("it ran"), "once more\nonce more\n");
     // Another command is another question, and another thread another matter.

@@ -42,7 +42,8 @@ impl Served {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
-        let line = timeout(PATIENCE, lines.next_line()).await.expect("it prints").expect("its stdout").expect("an address");
+        let line =
+            timeout(PATIENCE, lines.next_line()).await.expect("it prints").expect("its stdout").expect("an address");
         let (url, code) = line.split_once("/#code=").expect("a one-time code, in the fragment");
         assert!(url.starts_with("http://127.0.0.1:"), "{url}");
         assert!(code.len() >= 32, "too short to be safe: {} characters", code.len());
@@ -59,7 +60,8 @@ impl Served {
     }
 
     async fn exchange(&self, code: &str) -> (StatusCode, HeaderMap) {
-        let answer = self.request(Method::POST, "/session").json(&json!({"code": code})).send().await.expect("an answer");
+        let answer =
+            self.request(Method::POST, "/session").json(&json!({"code": code})).send().await.expect("an answer");
         (answer.status(), answer.headers().clone())
     }
 
@@ -71,7 +73,8 @@ impl Served {
 
     /// Tries the WebSocket with these headers and asks one thing; the status of a refusal.
     async fn rpc(&self, headers: &[(&'static str, &str)]) -> Result<Value, u16> {
-        let mut request = format!("{}/rpc", self.url.replacen("http", "ws", 1)).into_client_request().expect("an address");
+        let mut request =
+            format!("{}/rpc", self.url.replacen("http", "ws", 1)).into_client_request().expect("an address");
         for (name, value) in headers {
             request.headers_mut().insert(*name, HeaderValue::from_str(value).expect("a header"));
         }
@@ -156,7 +159,8 @@ async fn u7_without_a_cookie_or_the_users_token_nothing_is_told() {
     ] {
         assert_eq!(served.rpc(&headers).await, Err(401), "{headers:?}");
     }
-    for request in [served.request(Method::POST, "/code"), served.request(Method::POST, "/code").bearer_auth("guessed")] {
+    for request in [served.request(Method::POST, "/code"), served.request(Method::POST, "/code").bearer_auth("guessed")]
+    {
         assert_eq!(request.send().await.expect("an answer").status(), 401);
     }
     let bearer = format!("Bearer {token}");
@@ -188,24 +192,37 @@ async fn m3_foreign_names_and_pages_are_refused() {
     ];
     for (name, value) in &foreign {
         assert_eq!(served.rpc(&[("authorization", &bearer), (*name, value)]).await, Err(403), "{name}: {value}");
-        for (method, path) in [(Method::GET, "/"), (Method::POST, "/session"), (Method::POST, "/code"), (Method::POST, "/mcp")] {
-            let request = served.request(method, path).header(*name, value).bearer_auth(served.token()).json(&json!({"code": served.code}));
+        for (method, path) in
+            [(Method::GET, "/"), (Method::POST, "/session"), (Method::POST, "/code"), (Method::POST, "/mcp")]
+        {
+            let request = served
+                .request(method, path)
+                .header(*name, value)
+                .bearer_auth(served.token())
+                .json(&json!({"code": served.code}));
             assert_eq!(request.send().await.expect("an answer").status(), 403, "{path} with {name}: {value}");
         }
     }
     // None of these has used up the code, and our own names and page are let in.
-    for headers in [[("authorization", bearer.as_str()), ("host", own_host.as_str())], [("authorization", &bearer), ("origin", &own_page)]] {
+    for headers in [
+        [("authorization", bearer.as_str()), ("host", own_host.as_str())],
+        [("authorization", &bearer), ("origin", &own_page)],
+    ] {
         assert!(served.rpc(&headers).await.is_ok(), "{headers:?}");
     }
     assert_eq!(served.exchange(&served.code).await.0, 200);
     // Nobody else on the network can even ask: it listens on loopback only.
-    let tcp = std::fs::read_to_string("/proc/net/tcp").expect("the table") + &std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
+    let tcp = std::fs::read_to_string("/proc/net/tcp").expect("the table")
+        + &std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
     let ours = format!(":{:04X}", port.parse::<u16>().expect("a port"));
-    let listens: Vec<&str> = tcp.lines().filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let local = fields.nth(1)?;
-        (local.ends_with(&ours) && fields.nth(1)? == "0A").then_some(local)
-    }).collect();
+    let listens: Vec<&str> = tcp
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split_whitespace();
+            let local = fields.nth(1)?;
+            (local.ends_with(&ours) && fields.nth(1)? == "0A").then_some(local)
+        })
+        .collect();
     assert_eq!(listens, [format!("0100007F{ours}")]);
 }
 
@@ -213,11 +230,18 @@ async fn m3_foreign_names_and_pages_are_refused() {
 async fn u3_the_page_says_what_it_may_load() {
     let served = Served::new().await;
     for path in ["/", "/nothing.js"] {
-        let answer = served.request(Method::GET, path).timeout(Duration::from_secs(30)).send().await.expect("an answer");
+        let answer =
+            served.request(Method::GET, path).timeout(Duration::from_secs(30)).send().await.expect("an answer");
         let header = |name: &str| answer.headers().get(name).map(|v| v.to_str().expect("text").to_owned());
         let policy = header("content-security-policy").expect("a policy");
         let rules: Vec<&str> = policy.split(';').map(str::trim).collect();
-        for rule in ["default-src 'self'", "script-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"] {
+        for rule in [
+            "default-src 'self'",
+            "script-src 'self'",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
             assert!(rules.contains(&rule), "{path}: {rule} is not in {policy}");
         }
         assert!(!policy.contains("unsafe-eval") && !policy.contains("http"), "{policy}");

@@ -150,7 +150,8 @@ impl App {
             .expect("the app starts");
         // It prints its address once everything is up.
         let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
-        let printed = timeout(PATIENCE, lines.next_line()).await.expect("the app says its address").expect("its stdout");
+        let printed =
+            timeout(PATIENCE, lines.next_line()).await.expect("the app says its address").expect("its stdout");
         let read_log = || std::fs::read_to_string(&log).unwrap_or_default();
         assert!(printed.is_some(), "the app ended at its start:\n{}", read_log());
         let text = std::fs::read_to_string(data.join("engine.json")).expect("engine.json");
@@ -341,9 +342,11 @@ impl Client {
         let asked = json!({"id": id, "method": method, "params": params});
         self.outgoing.send(asked.to_string()).ok()?;
         let answer = timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer to {method}")).ok()?;
-        Some(answer.map(|result| {
-            serde_json::from_value(result).unwrap_or_else(|why| panic!("the answer to {method}: {why}"))
-        }))
+        Some(
+            answer.map(|result| {
+                serde_json::from_value(result).unwrap_or_else(|why| panic!("the answer to {method}: {why}"))
+            }),
+        )
     }
 
     /// Asks, and gives what the API answers.
@@ -472,7 +475,8 @@ impl Client {
 
     /// Waits for the first end of a turn after a mark.
     pub async fn turn_ended(&self, mark: usize, thread: ThreadId) {
-        self.event_from(mark, |e| e.thread_id == Some(thread) && matches!(e.body, EventBody::Turn { turn: None })).await;
+        self.event_from(mark, |e| e.thread_id == Some(thread) && matches!(e.body, EventBody::Turn { turn: None }))
+            .await;
     }
 
     /// Stops the open turn.

@@ -32,12 +32,8 @@ pub enum Place {
 fn places(messages: &[Message], sets: &SessionSets) -> BTreeMap<Seq, Place> {
     let mut places = BTreeMap::new();
     let left_out: Vec<SeqRange> = sets.left_out.iter().map(|left| left.range).collect();
-    let all = [
-        (Place::Own, &sets.own),
-        (Place::Told, &sets.told),
-        (Place::LeftOut, &left_out),
-        (Place::Above, &sets.above),
-    ];
+    let all =
+        [(Place::Own, &sets.own), (Place::Told, &sets.told), (Place::LeftOut, &left_out), (Place::Above, &sets.above)];
     for (place, ranges) in all {
         for seq in ranges.iter().flat_map(|range| range.from..=range.to) {
             let before = places.insert(seq, place);

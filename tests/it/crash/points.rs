@@ -133,7 +133,11 @@ async fn fc5_dies_at_each_fault_point() {
                 let screen = Screen::of(cut.id, &client.heard_from(mark), at);
                 let behind = screen.lost(cut, at);
                 println!("  lost {} ms", behind.as_millis());
-                assert!(behind <= BEHIND, "S1 at {point}: what was on the screen for {} ms is lost", behind.as_millis());
+                assert!(
+                    behind <= BEHIND,
+                    "S1 at {point}: what was on the screen for {} ms is lost",
+                    behind.as_millis()
+                );
                 lost = lost.max(behind);
             }
             ended = ended.max(took);
@@ -148,7 +152,11 @@ async fn fc5_dies_at_each_fault_point() {
             app.stop().await;
         }
     }
-    println!("at most {} ms lost, all gone after at most {} ms, {compared} nonces", lost.as_millis(), ended.as_millis());
+    println!(
+        "at most {} ms lost, all gone after at most {} ms, {compared} nonces",
+        lost.as_millis(),
+        ended.as_millis()
+    );
 }
 
 /// What DESIGN's table of states promises for a turn that was found in this phase.

@@ -95,7 +95,11 @@ async fn fc5_kill_9_at_random_moments_of_streaming() {
         compared += check_practice(&scene.data, &messages, &sets[0]);
         never_twice(&scene.data, &messages);
     }
-    println!("at most {} ms lost, all gone after at most {} ms, {compared} nonces", lost.as_millis(), ended.as_millis());
+    println!(
+        "at most {} ms lost, all gone after at most {} ms, {compared} nonces",
+        lost.as_millis(),
+        ended.as_millis()
+    );
     // What the agent itself says it has seen is what its prompts say.
     let sets = app.sessions(thread).await.sessions;
     app.turn(thread, &practice, "recall all").await;

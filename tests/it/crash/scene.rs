@@ -36,7 +36,8 @@ pub struct Dice(u64);
 impl Dice {
     /// From `CHANGEOVER_SEED`, else always the same; printed, so that a run can be had again.
     pub fn new() -> Self {
-        let seed = std::env::var("CHANGEOVER_SEED").map_or(5, |text| text.parse().expect("CHANGEOVER_SEED is a number"));
+        let seed =
+            std::env::var("CHANGEOVER_SEED").map_or(5, |text| text.parse().expect("CHANGEOVER_SEED is a number"));
         println!("seed {seed}");
         Self(seed)
     }
