@@ -239,11 +239,11 @@ fn disk_bytes(data: &Path, missed: &mut Vec<String>) {
         println!("bytes written while streaming: this system does not say");
         return;
     }
-    println!("bytes written while a reply streams (four commits a second)");
+    println!("bytes written while a reply streams (a commit every 150 ms)");
     for count in [10, 100_000] {
         drop(made(data, Mix::Equal, count));
         // 1 MB in 10 s; then 1 kB a second for 60 s.
-        for (name, commits, bytes) in [("fast", 40, 25_000), ("slow", 240, 250)] {
+        for (name, seconds, commits, bytes) in [("fast", 10.0, 67, 15_000), ("slow", 60.0, 400, 150)] {
             let folder = data.join("streaming");
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder).expect("the data folder");
@@ -284,7 +284,7 @@ fn disk_bytes(data: &Path, missed: &mut Vec<String>) {
             let bytes_written = written().unwrap_or(0) - before;
             let n = commits * bytes;
             let times = bytes_written as f64 / n as f64;
-            let rate = bytes_written as f64 / 1024.0 / (commits as f64 / 4.0);
+            let rate = bytes_written as f64 / 1024.0 / seconds;
             println!(
                 "  {name}, thread of {count:>7}: {n:>8} bytes, {bytes_written:>8} written: {times:.2} n, {rate:.1} KiB a second"
             );
