@@ -24,7 +24,7 @@ use changeover_tests::{
 };
 use serde_json::Value;
 
-/// The CLI's own file of a session.
+/// The CLI's own file of a session; Codex begins another one when it goes back in a thread.
 fn session_file(home: &AgentHome, cli: &ProviderId, session: &str) -> String {
     let root = if *cli == ProviderId::claude() {
         home.claude_home().join("projects")
@@ -43,8 +43,9 @@ fn session_file(home: &AgentHome, cli: &ProviderId, session: &str) -> String {
             }
         }
     }
-    assert_eq!(found.len(), 1, "the file of session {session}: {found:?}");
-    fs::read_to_string(&found[0]).expect("the session's file")
+    assert!(!found.is_empty(), "the file of session {session}");
+    found.sort();
+    found.iter().map(|path| fs::read_to_string(path).expect("the session's file")).collect()
 }
 
 /// What came of each command, as the session file has it: the text that the model was given.
@@ -120,7 +121,7 @@ impl Bench {
     }
 
     fn is_denial(&self, result: &str) -> bool {
-        let wording = if self.cli == ProviderId::claude() { "denied" } else { "rejected by user" };
+        let wording = if self.cli == ProviderId::claude() { "The user said no to this" } else { "rejected by user" };
         result.contains(wording)
     }
 }

@@ -38,6 +38,18 @@ fn sleeps(app: &App) -> Vec<Seen> {
     all_of(app.pid(), &app.data).into_iter().filter(|seen| seen.command.starts_with("sleep 361")).collect()
 }
 
+/// Whether this event shows a piece of a reply that holds `text`.
+fn says(body: &EventBody, text: &str) -> bool {
+    match body {
+        EventBody::Text { text: more, .. } => more.contains(text),
+        EventBody::Part { part, .. } => match &part.body {
+            PartBody::Text { text: all } | PartBody::Command { output: all, .. } => all.contains(text),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Waits for what nothing signals.
 async fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -57,20 +69,21 @@ async fn ends_commands_and_nothing_else(agent: ProviderId) {
     for (name, script) in [("meek", MEEK), ("deaf", DEAF)] {
         let path = home.work().join(name);
         fs::write(&path, script).expect("a script");
-        // The same agent streams in another thread, longer than all of this takes.
-        let long: String = (1..=600).map(|n| format!("word{n} ")).collect();
-        api.put_text(name, &long);
+        // The same agent is in the middle of a reply in another thread, and stays there until it is let on.
+        let whole: String = (1..=60).map(|n| format!("word{n} ")).collect();
+        api.put_text(name, &whole);
+        let go = home.work().join(format!("{name}.go"));
         let (streams, runs) = if practice {
-            ("stream 600 every 20 ms".to_owned(), format!("run: sh {}", path.display()))
+            let ticks = format!("run: until [ -e {} ]; do echo tick; sleep 0.02; done", go.display());
+            (format!("{ticks}\nstream 60"), format!("run: sh {}", path.display()))
         } else {
-            (
-                format!("[[text:{name}]][[slow:600:20]]"),
-                format!("[[tool:bash:sh {}]][[say:never said]]", path.display()),
-            )
+            let held = format!("[[text:{name}]][[gate:{name}]][[slow:60:10]]");
+            (held, format!("[[tool:bash:sh {}]][[say:never said]]", path.display()))
         };
         let elsewhere = app.mark();
         app.send(other, target(&agent), &streams).await;
-        app.event_from(elsewhere, |e| e.thread_id == Some(other) && matches!(e.body, EventBody::Text { .. })).await;
+        let first = if practice { "tick" } else { "word1 " };
+        app.event_from(elsewhere, |e| e.thread_id == Some(other) && says(&e.body, first)).await;
         app.send(thread, target(&agent), &runs).await;
         until("the three sleeps", || sleeps(&app).len() == 3).await;
 
@@ -91,11 +104,19 @@ async fn ends_commands_and_nothing_else(agent: ProviderId) {
         });
         assert_eq!(status, Some(WorkStatus::Interrupted), "{reply:#?}");
 
-        // The other thread has not noticed: it still streams, and its reply becomes whole.
-        assert!(app.page(other).await.turn.is_some(), "the other reply still streams");
+        // The other thread has not noticed: its reply goes on and becomes whole.
+        assert!(app.page(other).await.turn.is_some(), "the other turn runs");
+        if practice {
+            let mark = app.mark();
+            app.event_from(mark, |e| e.thread_id == Some(other) && says(&e.body, "tick")).await;
+            fs::write(&go, "").expect("a file");
+        } else {
+            api.open_gate(name);
+        }
         app.turn_ended(elsewhere, other).await;
-        let whole = app.last_reply(other).await;
-        assert_eq!((whole.state, whole.text().trim_end()), (MessageState::Done, long.trim_end()));
+        let reply = app.last_reply(other).await;
+        assert_eq!(reply.state, MessageState::Done);
+        assert!(reply.text().trim_end().ends_with(whole.trim_end()), "{reply:#?}");
         // And this one goes on.
         app.turn(thread, &agent, if practice { "think" } else { "[[say:on we go]]" }).await;
         assert_eq!(app.last_reply(thread).await.state, MessageState::Done, "{}", app.log());

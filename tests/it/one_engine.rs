@@ -7,16 +7,16 @@ use std::{
     process::{Output, Stdio},
 };
 
-use changeover_core::{message::MessageState, provider::ProviderId};
+use changeover_core::{message::MessageState, part::PartBody, provider::ProviderId};
 use changeover_engine::{
-    api::types::EventBody,
+    api::types::{Event, EventBody},
     lock::{self, Address, Claim},
 };
 use changeover_tests::{
     agents::AgentHome,
     app::{App, Start, binary, target},
     fake_api::{FakeApi, PATIENCE},
-    marked::{alive, family},
+    marked::{Seen, alive, family},
 };
 use serde_json::Value;
 use tokio::{
@@ -114,11 +114,8 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
         words(&["run", "--project", &work, "--provider", "acp:nobody", "think"]),
         words(&["run", "--project", "/nowhere/at/all", "--provider", "practice", "think"]),
     ];
-    let all = |list: &[Vec<String>]| {
-        list.iter().map(|args| args.iter().map(String::clone).collect()).collect::<Vec<Vec<String>>>()
-    };
     let mut beside = Vec::new();
-    for args in all(&reading).iter().chain(&all(&doing)) {
+    for args in reading.iter().chain(&doing) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         beside.push(output(home, data, &args).await);
     }
@@ -133,8 +130,8 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
     app.stop().await;
     assert_eq!(bench.address(), None, "the file goes with the engine");
 
-    // The threads that the commands made are in the list now: the list is compared as it then was, less what came later.
-    for (n, args) in all(&reading).iter().chain(&all(&doing)).enumerate() {
+    // Lists hold what the commands made meanwhile: they are compared below.
+    for (n, args) in reading.iter().chain(&doing).enumerate() {
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
         if words[..2] == ["thread", "list"] || words[0] == "search" {
             continue;
@@ -151,18 +148,16 @@ async fn fc10_commands_say_and_do_the_same_beside_an_engine_as_alone() {
         assert_eq!(bench.address(), None, "its engine went with it");
     }
     // Lists, once nothing changes any more.
-    let alone: Vec<Output> = [
-        output(home, data, &["thread", "list", "--json"]).await,
-        output(home, data, &["search", "hello", "--json"]).await,
-    ]
-    .into();
+    let lists: [&[&str]; 3] = [&["thread", "list"], &["thread", "list", "--json"], &["search", "hello", "--json"]];
+    let mut alone = Vec::new();
+    for args in lists {
+        alone.push(output(home, data, args).await);
+    }
     let app = App::start(home).await;
-    let beside = [
-        output(home, data, &["thread", "list", "--json"]).await,
-        output(home, data, &["search", "hello", "--json"]).await,
-    ];
-    assert_eq!(alone, beside);
-    assert!(alone[0].stdout.len() > 100 && alone[1].stdout.len() > 100, "{alone:?}");
+    for (args, alone) in lists.iter().zip(alone) {
+        assert!(alone.stdout.len() > 100, "{alone:?}");
+        assert_eq!(output(home, data, args).await, alone, "{args:?}");
+    }
     app.stop().await;
 }
 
@@ -229,9 +224,21 @@ async fn u9_what_a_killed_engine_leaves_is_taken_over() {
     let app = App::start(&bench.home).await;
     assert_ne!(app.address(), &dead);
     assert_eq!(bench.address().as_ref(), Some(app.address()));
+    app.watch(&[thread]).await;
     app.turn(thread, &ProviderId::practice(), "think").await;
     assert_eq!(app.last_reply(thread).await.state, MessageState::Done);
     app.stop().await;
+}
+
+/// Whether this event shows a command's output that holds `text`.
+fn shows(event: &Event, text: &str) -> bool {
+    match &event.body {
+        EventBody::Text { text: more, .. } => more.contains(text),
+        EventBody::Part { part, .. } => {
+            matches!(&part.body, PartBody::Command { output, .. } if output.contains(text))
+        }
+        _ => false,
+    }
 }
 
 /// A `changeover serve` that has printed its address.
@@ -286,10 +293,12 @@ async fn u9_two_folders_are_two_engines() {
     let other = App::start_with(&bench.home, elsewhere).await;
     assert_ne!(app.address().url, other.address().url);
     let thread = app.new_thread(&bench.home.work()).await;
-    app.send(thread, target(&ProviderId::practice()), "run: sleep 3621").await;
-    app.event_from(0, |e| matches!(&e.body, EventBody::Part { .. })).await;
-    // One folder's start and end touch nothing of the other.
-    let living = family(app.pid());
+    app.send(thread, target(&ProviderId::practice()), "run: echo 3621 runs; sleep 3621").await;
+    app.event_from(0, |e| shows(e, "3621 runs")).await;
+    // One folder's start and end touch nothing of the other. (Looks at other CLIs come and go.)
+    let stays = |seen: &Seen| [" guard", " practice-agent", "sleep 3621"].iter().any(|end| seen.command.ends_with(end));
+    let living: Vec<Seen> = family(app.pid()).into_iter().filter(stays).collect();
+    assert!(living.len() >= 3, "{living:#?}");
     other.stop().await;
     assert_eq!(alive(&living).len(), living.len());
     let other =
