@@ -175,7 +175,12 @@ fn disk_bytes(data: &Path) {
                 "fast" => (format!("{times:.2} n"), "4 n", times <= 4.0),
                 _ => (format!("{rate:.1} KiB/s"), "100 KiB/s", rate <= 100.0),
             };
-            row(&format!("disk bytes, {name}, in a thread of {count}, a commit every 150 ms"), &number, held_to, Some(met));
+            row(
+                &format!("disk bytes, {name}, in a thread of {count}, a commit every 150 ms"),
+                &number,
+                held_to,
+                Some(met),
+            );
         }
     }
 }
