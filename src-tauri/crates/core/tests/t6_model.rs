@@ -1,6 +1,8 @@
 //! T6 against a naive model (FC12): random sends, switches, refusals, interrupts, rewinds and crashes over simulated CLIs
 //! that really hold what they are given; after every step the record is held against what they hold.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod model;
 
 use changeover_core::{

@@ -1,5 +1,7 @@
 //! Every way a turn ends, and what its session then holds: T3, T9, T10, R5, R10, G16.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod turn_support;
 
 use changeover_core::{

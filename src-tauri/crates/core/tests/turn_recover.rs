@@ -1,5 +1,7 @@
 //! The app died and starts again: what becomes of the turn in every phase (DESIGN 2b, T10, R5).
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod turn_support;
 
 use changeover_core::{
