@@ -214,7 +214,9 @@ async fn keeps_the_whole_texts_of_half_a_reply() {
         let mut kept = vec![("user", prompt.as_str()), ("assistant", "first this")];
         kept.extend(note.map(|note| ("user", note)));
         kept.push(("user", "two"));
-        assert_eq!(told(&bench), said(&kept), "{end}");
+        let texts: Vec<_> =
+            told(&bench).into_iter().filter(|(role, _)| role == "user" || role == "assistant").collect();
+        assert_eq!(texts, said(&kept), "{end}");
         open.close().await;
     }
 }
