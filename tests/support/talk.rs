@@ -29,7 +29,7 @@ pub fn nonce() -> String {
 pub struct Talk<'a> {
     /// What the CLIs speak to.
     pub api: &'a FakeApi,
-    /// The app; replaced where a test starts it anew.
+    /// The app.
     pub app: App,
     /// The thread.
     pub thread: ThreadId,
@@ -59,10 +59,16 @@ impl<'a> Talk<'a> {
         Self { api, app, thread, nonces: Vec::new() }
     }
 
+    /// Ends the app in good order; what [`Talk::resume`] goes on with.
+    pub async fn stop(self) -> (ThreadId, Vec<String>) {
+        self.app.stop().await;
+        (self.thread, self.nonces)
+    }
+
     /// Goes on with an app that was started anew on the same data folder.
-    pub async fn with(&mut self, app: App) {
-        app.watch(&[self.thread]).await;
-        self.app = app;
+    pub async fn resume(api: &'a FakeApi, app: App, (thread, nonces): (ThreadId, Vec<String>)) -> Self {
+        app.watch(&[thread]).await;
+        Self { api, app, thread, nonces }
     }
 
     /// A message's text with a nonce, and what makes the model answer with one: `(text, nonce, reply's nonce)`.
