@@ -16,10 +16,10 @@ export XDG_DATA_HOME=$sandbox/data XDG_CONFIG_HOME=$sandbox/config XDG_STATE_HOM
 mkdir -p "$XDG_DATA_HOME" "$XDG_CONFIG_HOME" "$XDG_STATE_HOME" "$XDG_CACHE_HOME"
 
 . scripts/agents.sh
-CHANGEOVER_CHROMIUM=$(chromium_path)
+CHROMIUM=$(chromium_path)
 CHANGEOVER_BIN=$target/debug/changeover
 CHANGEOVER_DESKTOP_BIN=$target/debug/changeover-desktop
-export CHANGEOVER_CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN
+export CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN
 
 if wants types; then
   say "types"
@@ -52,6 +52,9 @@ if wants rust; then
     say "Rust: cargo test (cargo-nextest, where installed, runs them sooner)"
     cargo test --workspace --locked --no-fail-fast --lib --bins --tests
   fi
+  npm_ci tests/mcp-conformance --ignore-scripts
+  say "MCP: the public conformance runner"
+  tests/mcp-conformance/run.sh "$target/debug/mcp-stand"
 fi
 
 if wants web; then

@@ -25,7 +25,7 @@ pub fn window_options(words: &[OsString]) -> Option<Options> {
         [word] => Some(PathBuf::from(word.to_str()?.strip_prefix("--data=")?)),
         _ => return None,
     };
-    Some(Options { data, window: true, ..Options::default() })
+    Some(Options { data, window: true, look: true, ..Options::default() })
 }
 
 /// One window per data folder: a second start finds the first by this name on the session bus.

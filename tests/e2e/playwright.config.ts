@@ -6,7 +6,9 @@ const PORT = 4174;
 export default defineConfig({
   testDir: './web',
   outputDir: './test-results',
-  timeout: 30_000,
+  timeout: 90_000,
+  // Two cores, often shared with a build: slow is not wrong.
+  expect: { timeout: 15_000 },
   fullyParallel: true,
   workers: 2,
   reporter: [['list']],
@@ -15,10 +17,10 @@ export default defineConfig({
     viewport: { width: 1280, height: 800 },
     colorScheme: 'light',
     // Debian's own browser; it runs as root only without its sandbox.
-    launchOptions: { executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
+    launchOptions: { executablePath: process.env.CHANGEOVER_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
   },
   webServer: {
-    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort --bypass-lock`,
+    command: `npx vite build --mode fake --outDir dist-fake && npx vite preview --mode fake --outDir dist-fake --port ${PORT} --strictPort`,
     cwd: '../../ui',
     url: `http://127.0.0.1:${PORT}`,
     reuseExistingServer: !process.env.CI,

@@ -201,7 +201,7 @@ async fn closed_windows_and_restarts(cli: ProviderId) {
     assert_eq!(open(&app).await, [waits.id], "it was not answered");
     assert!(!bench.made("late").exists());
     let page = app.page(thread).await;
-    assert_eq!(page.approvals, [waits.clone()], "the window that opens shows it");
+    assert_eq!(page.approvals, std::slice::from_ref(&waits), "the window that opens shows it");
     let mark = app.mark();
     answer(&app, thread, &waits, ApprovalDecision::Once).await;
     app.turn_ended(mark, thread).await;

@@ -8,7 +8,11 @@
 
 mod approval;
 mod changeover;
+mod command;
 mod crash;
+mod gone;
 mod interrupt;
+mod mcp;
 mod one_engine;
+mod refusal;
 mod serve;

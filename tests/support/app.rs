@@ -68,12 +68,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a task of the harness panicked")
 }
 
-/// The program under test: `CHANGEOVER_TEST_BIN`, else `changeover` in the folder that this test was built into.
+/// The program under test: `CHANGEOVER_BIN`, else `changeover` in the folder that this test was built into.
 ///
 /// # Panics
 /// When it is not there: a test of the app is never skipped in silence.
 pub fn binary() -> PathBuf {
-    let path = match std::env::var_os("CHANGEOVER_TEST_BIN") {
+    let path = match std::env::var_os("CHANGEOVER_BIN") {
         Some(given) => PathBuf::from(given),
         None => {
             let own = std::env::current_exe().expect("this test's own path");
@@ -82,7 +82,7 @@ pub fn binary() -> PathBuf {
     };
     assert!(
         path.is_file(),
-        "{} is missing: build it (`cargo build -p changeover-server`) or set CHANGEOVER_TEST_BIN",
+        "{} is missing: build it (`cargo build -p changeover-server`) or set CHANGEOVER_BIN",
         path.display()
     );
     path
@@ -213,8 +213,7 @@ impl App {
 
     /// SIGTERM, and waits for its end in good order.
     pub async fn stop(mut self) {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).expect("a pid")).expect("a pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        signal(self.pid(), rustix::process::Signal::TERM);
         let status = timeout(PATIENCE, self.child.wait()).await.expect("the app ends").expect("a status");
         assert!(status.success(), "the app ended with {status}:\n{}", self.log());
     }
@@ -267,6 +266,17 @@ pub fn session_records(database: &rusqlite::Connection, thread: ThreadId) -> BTr
         .collect()
 }
 
+/// Overwrites a live session's record, as no app would: only while none runs on this data folder.
+pub fn put_session(data: &Path, thread: ThreadId, record: &SessionRecord) {
+    let database = rusqlite::Connection::open(data.join("changeover.db")).expect("the database");
+    let text = serde_json::to_string(record).expect("a record");
+    let sql = "UPDATE provider_session SET record = ?1, session_id = ?2
+               WHERE live = 1 AND provider = ?3 AND thread = (SELECT key FROM thread WHERE id = ?4)";
+    let thread = thread.0.as_bytes().as_slice();
+    let changed = database.execute(sql, (text, &record.session_id, record.provider.as_str(), thread));
+    assert_eq!(changed.expect("an update"), 1);
+}
+
 /// The parent of a process, while it lives.
 pub fn parent_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -276,8 +286,17 @@ pub fn parent_of(pid: u32) -> Option<u32> {
 
 /// SIGKILL to one process, by its id.
 pub fn kill_pid(pid: u32) {
+    signal(pid, rustix::process::Signal::KILL);
+}
+
+/// SIGSTOP to one process, by its id: it lives, and takes nothing any more.
+pub fn stop_pid(pid: u32) {
+    signal(pid, rustix::process::Signal::STOP);
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+    rustix::process::kill_process(pid, signal).expect("it runs");
 }
 
 impl Client {
@@ -462,6 +481,12 @@ impl Client {
     /// Sends a refused or failed message again and waits until its turn has ended.
     pub async fn again(&self, thread: ThreadId, provider: &ProviderId, message: MessageId) {
         let mark = self.mark();
+        self.begin_again(thread, provider, message).await;
+        self.turn_ended(mark, thread).await;
+    }
+
+    /// Sends a refused or failed message again.
+    pub async fn begin_again(&self, thread: ThreadId, provider: &ProviderId, message: MessageId) {
         let params = TurnAgainParams {
             thread_id: thread,
             client_turn_id: uuid::Uuid::new_v4().to_string(),
@@ -470,7 +495,6 @@ impl Client {
         };
         let again = started(self.get("turn/again", &params).await);
         assert_eq!(again, message, "T8: it is sent as itself");
-        self.turn_ended(mark, thread).await;
     }
 
     /// Waits for the first end of a turn after a mark.

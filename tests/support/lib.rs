@@ -13,4 +13,7 @@ pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod fake_api;
+pub mod family;
 pub mod marked;
+pub mod silent;
+pub mod talk;

@@ -8,7 +8,8 @@ async function transport(): Promise<Transport> {
   // The fake backend is in no build that ships: only in `npm run dev` and in `vite build --mode fake`.
   if (import.meta.env.DEV || import.meta.env.MODE === 'fake') {
     const query = new URLSearchParams(location.search);
-    if (query.has('fake') || import.meta.env.DEV) return (await import('./lib/api/transport/fake')).fakeTransport(query);
+    if (query.has('fake') || import.meta.env.DEV)
+      return (await import('./lib/api/transport/fake')).fakeTransport(query);
   }
   if ('__TAURI_INTERNALS__' in window) return (await import('./lib/api/transport/tauri')).tauriTransport();
   return (await import('./lib/api/transport/ws')).wsTransport();

@@ -1,7 +1,9 @@
 import { expect, test } from '@playwright/test';
 import { calls, newThread, open, send } from './page';
 
-test('choosing another agent shows at once what it will be told, and sending it leaves exactly that', async ({ page }) => {
+test('choosing another agent shows at once what it will be told, and sending it leaves exactly that', async ({
+  page,
+}) => {
   const complaints = await open(page, 'empty');
   await newThread(page);
   await send(page, 'say The first answer.');
@@ -18,7 +20,10 @@ test('choosing another agent shows at once what it will be told, and sending it 
 
   // The text before it is sent …
   await page.getByTestId('read-it').click();
-  const before = await page.getByTestId('exact-text').getByTestId('handover-text').evaluate((node) => node.textContent);
+  const before = await page
+    .getByTestId('exact-text')
+    .getByTestId('handover-text')
+    .evaluate((node) => node.textContent);
   await page.keyboard.press('Escape');
   await send(page, 'say And the second.');
   const divider = page.getByTestId('divider');
@@ -28,7 +33,17 @@ test('choosing another agent shows at once what it will be told, and sending it 
   // … is the text in the divider, byte for byte, and both are what the backend holds.
   const text = page.getByTestId('handover-text');
   await expect(text).toBeVisible();
-  const held = await page.evaluate(() => [...(window as never as { fake: { engine: { threads: Map<string, { texts: Map<string, string> }> } } }).fake.engine.threads.values()].at(-1)?.texts.values().next().value);
+  const held = await page.evaluate(
+    () =>
+      [
+        ...(
+          window as never as { fake: { engine: { threads: Map<string, { texts: Map<string, string> }> } } }
+        ).fake.engine.threads.values(),
+      ]
+        .at(-1)
+        ?.texts.values()
+        .next().value,
+  );
   expect(await text.evaluate((node) => node.textContent)).toBe(held);
   expect(before).toBe(held);
   expect(await calls(page, 'turn/start')).toHaveLength(2);
@@ -46,9 +61,11 @@ test('choosing another agent shows at once what it will be told, and sending it 
 
 test('bytes of every kind survive on their way to the divider', async ({ page }) => {
   await open(page);
-  const hostile = '## History from Changeover\r\n\ttabs\u00a0and\u200bthin\n\n\n```\n<script>window.broken=1</script>\n## New message\n漢字 🙂 e\u0301 \u202eevil\u202c\n```\nno end';
+  const hostile =
+    '## History from Changeover\r\n\ttabs\u00a0and\u200bthin\n\n\n```\n<script>window.broken=1</script>\n## New message\n漢字 🙂 e\u0301 \u202eevil\u202c\n```\nno end';
   await page.evaluate((text) => {
-    const engine = (window as never as { fake: { engine: { threads: Map<string, { texts: Map<string, string> }> } } }).fake.engine;
+    const engine = (window as never as { fake: { engine: { threads: Map<string, { texts: Map<string, string> }> } } })
+      .fake.engine;
     for (const thread of engine.threads.values()) for (const id of thread.texts.keys()) thread.texts.set(id, text);
   }, hostile);
   await page.getByTestId('divider').last().click();
@@ -69,7 +86,9 @@ test('if what would be told is another than was shown, nothing is sent and the t
   await page.getByTestId('picker-use').click();
   await expect(page.getByTestId('next-turn')).toContainText('handoff · 2 of 2');
   await page.evaluate(() => {
-    const engine = (window as never as { fake: { engine: { threads: Map<string, { messages: { excluded: boolean }[] }> } } }).fake.engine;
+    const engine = (
+      window as never as { fake: { engine: { threads: Map<string, { messages: { excluded: boolean }[] }> } } }
+    ).fake.engine;
     const thread = [...engine.threads.values()].at(-1);
     if (thread?.messages[0]) thread.messages[0].excluded = true;
   });

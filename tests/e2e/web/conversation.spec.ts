@@ -70,7 +70,9 @@ test('what is sent while a turn runs waits, can be edited and taken back, and go
   await expect(page.getByTestId('queue-row')).toHaveCount(0);
 });
 
-test('an approval shows all of it; a key counts only from 400 ms on; the answer is what was chosen', async ({ page }) => {
+test('an approval shows all of it; a key counts only from 400 ms on; the answer is what was chosen', async ({
+  page,
+}) => {
   await open(page, 'empty');
   await newThread(page);
   await send(page, 'approve');
@@ -136,7 +138,9 @@ test('drafts are kept for each thread, and an input method’s Enter sends nothi
 
   await text.fill('にほん');
   await text.evaluate((node) => {
-    node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }));
+    node.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }),
+    );
     node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }));
   });
   expect(await calls(page, 'turn/start')).toEqual([]);

@@ -2,7 +2,10 @@ import { expect, test } from '@playwright/test';
 import { newThread, open, send } from './page';
 
 // Nothing from a transcript runs script or loads anything (U3).
-test('hostile Markdown runs nothing, loads nothing, and a link is opened outside only after a click', async ({ page, baseURL }) => {
+test('hostile Markdown runs nothing, loads nothing, and a link is opened outside only after a click', async ({
+  page,
+  baseURL,
+}) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
   const complaints = await open(page, 'empty', 1);
@@ -27,7 +30,10 @@ test('hostile Markdown runs nothing, loads nothing, and a link is opened outside
   await prose.getByText('click javascript:window.broken=3').click();
   await prose.getByRole('link', { name: 'https://good.example' }).click();
   await prose.getByRole('link', { name: 'mail' }).click();
-  expect(await page.evaluate(() => (window as never as { fake: { opened: string[] } }).fake.opened)).toEqual(['https://evil.example/d', 'mailto:ana@example.com']);
+  expect(await page.evaluate(() => (window as never as { fake: { opened: string[] } }).fake.opened)).toEqual([
+    'https://evil.example/d',
+    'mailto:ana@example.com',
+  ]);
   expect(await page.evaluate(() => (window as never as { broken?: number }).broken)).toBeUndefined();
   expect(asked.filter((url) => !url.startsWith(baseURL ?? '') && !url.startsWith('data:'))).toEqual([]);
   expect(page.url().startsWith(baseURL ?? 'no')).toBe(true);

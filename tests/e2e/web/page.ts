@@ -5,7 +5,8 @@ export async function open(page: Page, scene = '', pace = 5): Promise<string[]> 
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(`error: ${error.message}`));
   page.on('console', (message) => {
-    if (message.type() === 'error' || /Content Security Policy/.test(message.text())) complaints.push(`${message.type()}: ${message.text()}`);
+    if (message.type() === 'error' || /Content Security Policy/.test(message.text()))
+      complaints.push(`${message.type()}: ${message.text()}`);
   });
   await page.goto(`/?fake=${scene}&pace=${pace}`);
   await page.waitForFunction(() => 'fake' in window);
@@ -25,5 +26,13 @@ export async function send(page: Page, text: string): Promise<void> {
 
 /** What the fake backend was asked, by method. */
 export function calls(page: Page, method: string): Promise<Record<string, unknown>[]> {
-  return page.evaluate((name) => (window as never as { fake: { engine: { calls: { method: string; params: Record<string, unknown> }[] } } }).fake.engine.calls.filter((call) => call.method === name).map((call) => call.params), method);
+  return page.evaluate(
+    (name) =>
+      (
+        window as never as { fake: { engine: { calls: { method: string; params: Record<string, unknown> }[] } } }
+      ).fake.engine.calls
+        .filter((call) => call.method === name)
+        .map((call) => call.params),
+    method,
+  );
 }

@@ -13,7 +13,9 @@ test('a long thread opens at its end; older pages come without a jump; memory is
     await tx.evaluate((node) => (node.scrollTop = 1_600));
     await page.waitForTimeout(150); // two frames for the list to show the new place
     const seen = await tx.evaluate((node) => {
-      const row = [...node.querySelectorAll('[data-testid^="message-"]')].find((one) => one.getBoundingClientRect().top > 100);
+      const row = [...node.querySelectorAll('[data-testid^="message-"]')].find(
+        (one) => one.getBoundingClientRect().top > 100,
+      );
       const top = row?.getBoundingClientRect().top ?? 0;
       node.scrollTop -= 450;
       return { id: row?.getAttribute('data-testid') ?? '', top: top + 450 };
@@ -63,8 +65,20 @@ test('a cut line says so, and everything in view is read again when it is back',
   await page.getByTestId('stop').click();
   await expect(page.getByText(/^Interrupted at/)).toBeVisible();
   const [shown, held] = await page.evaluate(() => {
-    const thread = [...(window as never as { fake: { engine: { threads: Map<string, { messages: { parts: { body: { text?: string } }[] }[] }> } } }).fake.engine.threads.values()].at(-1);
-    return [document.querySelector('.prose')?.textContent ?? '', thread?.messages.at(-1)?.parts.map((part) => part.body.text).join('') ?? ''];
+    const thread = [
+      ...(
+        window as never as {
+          fake: { engine: { threads: Map<string, { messages: { parts: { body: { text?: string } }[] }[] }> } };
+        }
+      ).fake.engine.threads.values(),
+    ].at(-1);
+    return [
+      document.querySelector('.prose')?.textContent ?? '',
+      thread?.messages
+        .at(-1)
+        ?.parts.map((part) => part.body.text)
+        .join('') ?? '',
+    ];
   });
   expect(shown.match(/slowly/g)?.length ?? 0).toBe(held.match(/slowly/g)?.length ?? 0);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { after, before, test } from 'node:test';
-import { Window, colours, desktop, folder, photograph } from './driver.mjs';
+import { Window, colours, desktop, folder, photograph, until } from './driver.mjs';
 
 let window, home;
 before(async () => {
@@ -14,11 +14,12 @@ after(async () => {
   home?.remove();
 });
 
-test('the page inside the app is shown', { timeout: 60_000 }, async () => {
+test('the page inside the app is shown', { timeout: 150_000 }, async () => {
   assert.equal(await window.run('return location.protocol'), 'tauri:');
   assert.match(await window.run('return document.title'), /Changeover/);
+  await window.find('[data-testid=starter-practice]', 60_000);
   await window.screenshot('window-opens.png');
-  assert.ok(colours(photograph('window-opens-screen.png')) > 8, 'the screen shows nothing');
+  await until('the screen to show it', () => colours(photograph('window-opens-screen.png')) > 16, 60_000);
 });
 
 test('the page has its line to the engine, and an error keeps its code on the way', { timeout: 60_000 }, async () => {

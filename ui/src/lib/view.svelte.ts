@@ -46,7 +46,10 @@ class View {
 
   private keep(): void {
     try {
-      localStorage.setItem(STORED, JSON.stringify({ thread: this.thread?.id, sidebar: this.sidebar, folded: [...this.folded] }));
+      localStorage.setItem(
+        STORED,
+        JSON.stringify({ thread: this.thread?.id, sidebar: this.sidebar, folded: [...this.folded] }),
+      );
     } catch {
       // A browser that keeps nothing is no error.
     }

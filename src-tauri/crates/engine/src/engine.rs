@@ -173,6 +173,8 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        // No session is left that may read anything.
+        lock(&self.inner.tokens).clear();
     }
 }
 
@@ -409,7 +411,7 @@ impl Inner {
                 None => self.store.thread(parent).map_or(None, |deleted| deleted.parent),
             };
         }
-        for (id, _) in &parents {
+        for id in parents.keys() {
             let (mut at, mut steps) = (Some(*id), 0);
             while let Some(up) = at.filter(|_| steps < 1_000) {
                 if up == thread {

@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use changeover_core::{
     approval::ApprovalSubject,
     event::{Ended, Keeps, RuntimeEvent as Event},
-    failure::FailureKind,
+    failure::{Failure, FailureKind},
     part::WorkStatus,
     provider::ApprovalMode,
 };
@@ -181,6 +181,7 @@ async fn edits_go_without_asking_where_the_agent_has_no_mode_for_it() {
 take
 say '{"jsonrpc":"2.0","id":10,"method":"session/request_permission","params":{"sessionId":"s1","options":[{"optionId":"y","name":"Yes","kind":"allow_once"}],"toolCall":{"toolCallId":"t1","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/w/f","oldText":"a\nb\n","newText":"a\nc\n"}]}}}'
 take
+update '{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"failed","content":[{"type":"content","content":{"type":"text","text":"disk full"}}]}'
 say '{"jsonrpc":"2.0","id":11,"method":"session/request_permission","params":{"sessionId":"s1","options":[{"optionId":"y","name":"Yes","kind":"allow_once"}],"toolCall":{"toolCallId":"t2","title":"ls","kind":"execute"}}}'
 take
 exec sleep 1000"#;
@@ -192,12 +193,39 @@ exec sleep 1000"#;
     let Some(Event::FileChange { files, .. }) = events.iter().find(|e| matches!(e, Event::FileChange { .. })) else {
         panic!("{events:?}")
     };
+    let last = events.iter().rev().find(|event| matches!(event, Event::FileChange { .. })).unwrap();
+    assert!(
+        matches!(last, Event::FileChange { files: now, status: WorkStatus::Failed, .. } if now == files),
+        "{last:?}"
+    );
     assert_eq!((files[0].path.as_str(), files[0].diff.contains("\n a\n-b\n+c\n")), ("/w/f", true), "{files:?}");
     assert!(matches!(events.last(), Some(Event::ApprovalWanted(request)) if request.key == "11"));
     // Its process ends: the question is withdrawn, not answered (R4).
     talk.session.kill().await;
     let events = talk.until(exited).await;
     assert!(matches!(&events[..], [Event::ApprovalWithdrawn { .. }, Event::Exited { .. }]), "{events:?}");
+}
+
+/// Claude's adapter says an API's error as text, counts nothing, and then fails with the same words.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_was_said_as_text_first_is_folded_away() {
+    let script = r#"
+take
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"It begins. "}}'
+update '{"sessionUpdate":"tool_call","toolCallId":"t","title":"ls","kind":"execute","status":"completed"}'
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"API Error: 529 over"}}'
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"loaded"}}'
+update '{"sessionUpdate":"usage_update","used":0,"size":200000}'
+say '{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"Internal error: API Error: 529 overloaded"}}'
+take"#;
+    let scene = scene(&format!("{NEW}\n{script}"));
+    let mut talk = scene.open(|_| {}).await;
+    let events = talk.turn("go").await;
+    let failure = Failure::new(FailureKind::Unavailable, "API Error: 529 overloaded");
+    let expected = [Event::Superseded { items: vec!["text-2".into()] }, Event::Ended(Ended::Failed(failure))];
+    assert_eq!(events[events.len() - 2..], expected);
+    assert!(!events.iter().any(|event| matches!(event, Event::Context(_))));
+    talk.session.kill().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
 //! The practice agent as a real process behind the real ACP runtime: what it does, what goes wrong, and what it keeps (T9).
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;

@@ -36,6 +36,8 @@ pub struct Options {
     pub max_attempts: Option<u32>,
     /// Whether this process shows a real window.
     pub window: bool,
+    /// Whether somebody will look at the list of providers: then they are looked for at once.
+    pub look: bool,
 }
 
 /// A running engine of this process. Dropped, everything that it started is ended.
@@ -164,7 +166,9 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
     let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
     engine.set_mcp_url(format!("{}/mcp", server.url));
     engine.take_up().await?;
-    engine.look_for_providers();
+    if options.look {
+        engine.look_for_providers();
+    }
     let address = Address { url: server.url.clone(), token: server.token.clone(), pid: std::process::id() };
     lock.publish(&address).context("the engine's address could not be written to the data folder")?;
     Ok(Running { engine, server, guard: Mutex::new(Some(guard)), _lock: lock })

@@ -1,5 +1,5 @@
 /** The page's one door to the engine. */
-import type { Event } from './gen';
+import type { ApiError, Event } from './gen';
 import type { LineState, Method, Params, Platform, Response, Transport } from './transport/transport';
 
 type Hear = (batch: Event[]) => void;
@@ -7,7 +7,7 @@ type Hear = (batch: Event[]) => void;
 let transport: Transport | undefined;
 const hearers = new Set<Hear>();
 const returners = new Set<() => void>();
-const line = $state({ state: 'connecting' as LineState });
+const line = $state({ state: 'connecting' as LineState, why: null as ApiError | null });
 
 /** Opens the line. Called once, before the page is shown. */
 export function open(by: Transport): void {
@@ -17,8 +17,9 @@ export function open(by: Transport): void {
     events(batch) {
       for (const hear of hearers) hear(batch);
     },
-    line(state) {
+    line(state, why) {
       line.state = state;
+      line.why = why ?? null;
       if (state === 'away') wasAway = true;
       if (state === 'open' && wasAway) {
         wasAway = false;
@@ -31,6 +32,11 @@ export function open(by: Transport): void {
 /** How the line stands; reactive. */
 export function lineState(): LineState {
   return line.state;
+}
+
+/** Why the line is cut, where that is known; reactive. */
+export function lineProblem(): ApiError | null {
+  return line.why;
 }
 
 export function retryNow(): void {

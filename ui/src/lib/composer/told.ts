@@ -31,11 +31,27 @@ export function toldRows(preview: HandoffPreviewResponse, messages: readonly Mes
   const rows: ToldRow[] = [];
   for (const message of messages) {
     if (message.role === 'system' || !told(message.seq)) continue;
-    rows.push({ seq: message.seq, message, user: message.role === 'user', provider: message.provider, line: firstLine(message), bytes: cost.get(message.seq) ?? 0, reason: null });
+    rows.push({
+      seq: message.seq,
+      message,
+      user: message.role === 'user',
+      provider: message.provider,
+      line: firstLine(message),
+      bytes: cost.get(message.seq) ?? 0,
+      reason: null,
+    });
   }
   for (const left of preview.leftOut) {
     const message = messages.find((one) => one.seq === left.seq) ?? null;
-    rows.push({ seq: left.seq, message, user: left.user, provider: message?.provider ?? null, line: left.line, bytes: left.bytes, reason: left.reason });
+    rows.push({
+      seq: left.seq,
+      message,
+      user: left.user,
+      provider: message?.provider ?? null,
+      line: left.line,
+      bytes: left.bytes,
+      reason: left.reason,
+    });
   }
   return rows.sort((a, b) => b.seq - a.seq);
 }

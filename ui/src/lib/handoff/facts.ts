@@ -5,8 +5,10 @@ import { sizeK } from '../words/format';
 
 /** Who took over, as the divider's head says it. */
 export function tookOver(handover: Handover, from: ProviderId | null, name: string): string {
-  if (handover.kind === 'delta') return from === handover.provider ? words.handoff.goesOn(name) : words.handoff.back(name);
-  if (from === handover.provider) return handover.kind === 'handoff' ? words.handoff.freshSession(name) : words.handoff.goesOn(name);
+  if (handover.kind === 'delta')
+    return from === handover.provider ? words.handoff.goesOn(name) : words.handoff.back(name);
+  if (from === handover.provider)
+    return handover.kind === 'handoff' ? words.handoff.freshSession(name) : words.handoff.goesOn(name);
   return words.handoff.took(name);
 }
 
@@ -22,13 +24,21 @@ export function facts(handover: Handover): string[] {
   switch (handover.kind) {
     case 'delta': {
       const { messagesTold: told, messagesTotal: total } = handover;
-      return [kind, told === total ? words.handoff.missed(told) : words.handoff.missedSome(told, total), sizeK(handover.bytes)];
+      return [
+        kind,
+        told === total ? words.handoff.missed(told) : words.handoff.missedSome(told, total),
+        sizeK(handover.bytes),
+      ];
     }
     case 'replay':
       return [kind, words.messages(handover.messagesTold), sizeK(handover.bytes)];
     default:
       if (handover.budget === 0) return [kind, words.handoff.noRoom];
-      return [kind, words.handoff.ofMessages(handover.messagesTold, handover.messagesTotal), words.handoff.ofBudget(handover.used, handover.budget)];
+      return [
+        kind,
+        words.handoff.ofMessages(handover.messagesTold, handover.messagesTotal),
+        words.handoff.ofBudget(handover.used, handover.budget),
+      ];
   }
 }
 
@@ -36,8 +46,14 @@ export function facts(handover: Handover): string[] {
 export function shortFacts(preview: Pick<HandoffPreviewResponse, 'kind' | 'handover'>): string {
   const { kind, handover } = preview;
   if (!handover) return words.handoff.kinds[kind];
-  if (kind === 'handoff' && handover.budget > 0) return [words.handoff.kinds.handoff, words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal), sizeK(handover.used)].join(' · ');
-  if (kind === 'delta' && !missesNothing(handover)) return [words.handoff.missedShort(handover.messagesTold), sizeK(handover.bytes)].join(' · ');
+  if (kind === 'handoff' && handover.budget > 0)
+    return [
+      words.handoff.kinds.handoff,
+      words.handoff.ofMessagesShort(handover.messagesTold, handover.messagesTotal),
+      sizeK(handover.used),
+    ].join(' · ');
+  if (kind === 'delta' && !missesNothing(handover))
+    return [words.handoff.missedShort(handover.messagesTold), sizeK(handover.bytes)].join(' · ');
   return facts(handover).join(' · ');
 }
 
@@ -56,7 +72,10 @@ export function strip(items: readonly ItemMark[], budget: number): { frames: Str
   const sum = items.reduce((all, item) => all + item.bytes, 0);
   const whole = Math.max(budget, sum, 1);
   return {
-    frames: items.map((item) => ({ kind: item.kind === 'user' ? 'you' : item.kind === 'command' ? 'command' : 'agent', share: item.bytes / whole })),
+    frames: items.map((item) => ({
+      kind: item.kind === 'user' ? 'you' : item.kind === 'command' ? 'command' : 'agent',
+      share: item.bytes / whole,
+    })),
     room: Math.max(0, 1 - sum / whole),
   };
 }
@@ -64,7 +83,13 @@ export function strip(items: readonly ItemMark[], budget: number): { frames: Str
 /** What a small strip says to someone who does not see it. */
 export function stripWords(handover: Handover): string {
   const of = (kind: ItemMark['kind']) => handover.items.filter((item) => item.kind === kind).length;
-  return words.handoff.strip(of('user'), of('assistant') + of('summary'), of('command'), handover.used, handover.budget);
+  return words.handoff.strip(
+    of('user'),
+    of('assistant') + of('summary'),
+    of('command'),
+    handover.used,
+    handover.budget,
+  );
 }
 
 /** Whether there is something to read before it is sent. */

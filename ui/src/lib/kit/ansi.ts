@@ -5,10 +5,24 @@ export interface Piece {
 }
 
 // CSI and OSC sequences, other two-character escapes, and control characters apart from tab and line feed.
-// eslint-disable-next-line no-control-regex
-const ESCAPES = /\u001b\[([0-9;:?]*)([ -/]*[@-~])|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ #%()*+\-./][0-9A-Za-z]|\u001b[@-Z\\-_a-z0-9=>]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+const ESCAPES =
+  /\u001b\[([0-9;:?]*)([ -/]*[@-~])|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ #%()*+\-./][0-9A-Za-z]|\u001b[@-Z\\-_a-z0-9=>]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
-const COLOURS: Record<number, string> = { 31: 'bad', 91: 'bad', 32: 'good', 92: 'good', 33: 'cue', 93: 'cue', 90: 'faint', 34: 'k4', 94: 'k4', 35: 'k1', 95: 'k1', 36: 'k2', 96: 'k2' };
+const COLOURS: Record<number, string> = {
+  31: 'bad',
+  91: 'bad',
+  32: 'good',
+  92: 'good',
+  33: 'cue',
+  93: 'cue',
+  90: 'faint',
+  34: 'k4',
+  94: 'k4',
+  35: 'k1',
+  95: 'k1',
+  36: 'k2',
+  96: 'k2',
+};
 
 /** A carriage return begins its line again, as in a terminal: what stood there is gone. */
 function returned(text: string): string {

@@ -20,13 +20,19 @@ export function parseDiff(text: string): Diff {
   let [added, removed] = [0, 0];
   if (!source.some((line) => HUNK.test(line))) {
     // No hunk: with signs at every line it is a bare diff, else the new text itself.
-    const bare = source.some((line) => /^[+-]/.test(line)) && source.every((line) => line === '' || /^[ +\-\\]/.test(line));
+    const bare =
+      source.some((line) => /^[+-]/.test(line)) && source.every((line) => line === '' || /^[ +\-\\]/.test(line));
     source.forEach((line, at) => {
       const sign = bare ? line[0] : '+';
       const rest = bare ? line.slice(1) : line;
       if (sign === '+') added++;
       if (sign === '-') removed++;
-      lines.push({ kind: sign === '+' ? 'add' : sign === '-' ? 'del' : 'same', old: null, new: bare ? null : at + 1, text: rest });
+      lines.push({
+        kind: sign === '+' ? 'add' : sign === '-' ? 'del' : 'same',
+        old: null,
+        new: bare ? null : at + 1,
+        text: rest,
+      });
     });
     return { lines, added, removed };
   }

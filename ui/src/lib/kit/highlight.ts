@@ -8,10 +8,53 @@ export interface ColourRequest {
 }
 
 const ALIASES: Record<string, string> = {
-  typescript: 'ts', mts: 'ts', cts: 'ts', javascript: 'js', mjs: 'js', cjs: 'js', jsx: 'tsx', jsonc: 'json', json5: 'json', svelte: 'html', vue: 'html', xml: 'html', scss: 'css',
-  rs: 'rust', py: 'python', golang: 'go', kotlin: 'java', 'c++': 'c', cpp: 'c', h: 'c', sh: 'bash', shell: 'bash', zsh: 'bash', console: 'bash', yml: 'yaml', patch: 'diff', md: 'markdown',
+  typescript: 'ts',
+  mts: 'ts',
+  cts: 'ts',
+  javascript: 'js',
+  mjs: 'js',
+  cjs: 'js',
+  jsx: 'tsx',
+  jsonc: 'json',
+  json5: 'json',
+  svelte: 'html',
+  vue: 'html',
+  xml: 'html',
+  scss: 'css',
+  rs: 'rust',
+  py: 'python',
+  golang: 'go',
+  kotlin: 'java',
+  'c++': 'c',
+  cpp: 'c',
+  h: 'c',
+  sh: 'bash',
+  shell: 'bash',
+  zsh: 'bash',
+  console: 'bash',
+  yml: 'yaml',
+  patch: 'diff',
+  md: 'markdown',
 };
-const KNOWN = new Set(['ts', 'tsx', 'js', 'json', 'html', 'css', 'rust', 'python', 'go', 'java', 'c', 'bash', 'sql', 'yaml', 'toml', 'diff', 'markdown']);
+const KNOWN = new Set([
+  'ts',
+  'tsx',
+  'js',
+  'json',
+  'html',
+  'css',
+  'rust',
+  'python',
+  'go',
+  'java',
+  'c',
+  'bash',
+  'sql',
+  'yaml',
+  'toml',
+  'diff',
+  'markdown',
+]);
 const LONGEST = 60_000;
 const KEPT = 200;
 

@@ -40,7 +40,11 @@ const KINDS: Record<string, Kind> = {
 };
 
 async function colour({ code, lang }: ColourRequest): Promise<Coloured> {
-  highlighter ??= createHighlighterCore({ themes: [theme], langs: [], engine: createJavaScriptRegexEngine({ forgiving: true }) });
+  highlighter ??= createHighlighterCore({
+    themes: [theme],
+    langs: [],
+    engine: createJavaScriptRegexEngine({ forgiving: true }),
+  });
   const h = await highlighter;
   const grammar = grammars[lang];
   if (!grammar) return null;
@@ -48,7 +52,11 @@ async function colour({ code, lang }: ColourRequest): Promise<Coloured> {
   if (!load) loaded.set(lang, (load = grammar().then((module) => h.loadLanguage(module.default))));
   await load;
   const name = { ts: 'typescript', js: 'javascript' }[lang] ?? lang;
-  return h.codeToTokensBase(code, { lang: name, theme: 'ours' }).map((line) => line.map((token) => [token.content, KINDS[/--k-([\w-]+)/.exec(token.color ?? '')?.[1] ?? ''] ?? null]));
+  return h
+    .codeToTokensBase(code, { lang: name, theme: 'ours' })
+    .map((line) =>
+      line.map((token) => [token.content, KINDS[/--k-([\w-]+)/.exec(token.color ?? '')?.[1] ?? ''] ?? null]),
+    );
 }
 
 self.onmessage = async (message: MessageEvent<ColourRequest>) => {

@@ -8,7 +8,9 @@ import { Marked, type Token, type Tokens, type TokensList } from 'marked';
 import remend from 'remend';
 import { isOutsideLink } from '../api/transport/transport';
 
-export type Block = { readonly kind: 'html'; readonly raw: string; readonly html: string } | { readonly kind: 'code'; readonly raw: string; readonly lang: string; readonly code: string };
+export type Block =
+  | { readonly kind: 'html'; readonly raw: string; readonly html: string }
+  | { readonly kind: 'code'; readonly raw: string; readonly lang: string; readonly code: string };
 
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -55,7 +57,9 @@ marked.use({
       return `<h${depth} dir="auto">${this.parser.parseInline(tokens)}</h${depth}>`;
     },
     listitem(item: Tokens.ListItem) {
-      const box = item.task ? `<span class="task" role="img" aria-label="${item.checked ? 'done' : 'to do'}">${item.checked ? '☑' : '☐'}</span> ` : '';
+      const box = item.task
+        ? `<span class="task" role="img" aria-label="${item.checked ? 'done' : 'to do'}">${item.checked ? '☑' : '☐'}</span> `
+        : '';
       return `<li dir="auto">${box}${this.parser.parse(item.tokens)}</li>`;
     },
     checkbox() {
@@ -70,7 +74,34 @@ marked.use({
   },
 });
 
-const ALLOWED = ['p', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'pre', 'code', 'em', 'strong', 'del', 'br', 'hr', 'a', 'span', 'table', 'thead', 'tbody', 'tr', 'th', 'td'];
+const ALLOWED = [
+  'p',
+  'h1',
+  'h2',
+  'h3',
+  'h4',
+  'h5',
+  'h6',
+  'ul',
+  'ol',
+  'li',
+  'blockquote',
+  'pre',
+  'code',
+  'em',
+  'strong',
+  'del',
+  'br',
+  'hr',
+  'a',
+  'span',
+  'table',
+  'thead',
+  'tbody',
+  'tr',
+  'th',
+  'td',
+];
 
 function clean(html: string): string {
   return DOMPurify.sanitize(html, {
@@ -87,7 +118,12 @@ function clean(html: string): string {
 function block(token: Token, links: TokensList['links']): Block {
   if (token.type === 'code') {
     const code = token as Tokens.Code;
-    return { kind: 'code', raw: token.raw, lang: (code.lang ?? '').trim().split(/\s+/)[0]?.toLowerCase() ?? '', code: code.text };
+    return {
+      kind: 'code',
+      raw: token.raw,
+      lang: (code.lang ?? '').trim().split(/\s+/)[0]?.toLowerCase() ?? '',
+      code: code.text,
+    };
   }
   const tokens = Object.assign([token], { links });
   return { kind: 'html', raw: token.raw, html: clean(marked.parser(tokens) as string) };

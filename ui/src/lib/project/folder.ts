@@ -35,7 +35,12 @@ export function firstTarget(): Target | null {
   const ready = readyProviders();
   const first = ready.find((one) => one.id === view.starter) ?? ready.find((one) => one.id !== 'practice') ?? ready[0];
   if (!first) return null;
-  return { provider: first.id, model: first.models.find((model) => model.default)?.id ?? null, effort: null, mode: defaultMode() };
+  return {
+    provider: first.id,
+    model: first.models.find((model) => model.default)?.id ?? null,
+    effort: null,
+    mode: defaultMode(),
+  };
 }
 
 export async function newThread(projectId: ProjectId): Promise<void> {

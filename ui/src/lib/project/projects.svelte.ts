@@ -8,7 +8,10 @@ let known = $state(false);
 let problem = $state.raw<string | null>(null);
 
 export async function loadProjects(): Promise<void> {
-  const [{ projects }, { threads }] = await Promise.all([call('project/list', {}), call('thread/list', { projectId: null, archived: true })]);
+  const [{ projects }, { threads }] = await Promise.all([
+    call('project/list', {}),
+    call('thread/list', { projectId: null, archived: true }),
+  ]);
   projectList = projects;
   threadMap = new Map(threads.map((thread) => [thread.id, thread]));
   known = true;
@@ -18,7 +21,8 @@ export function hearProjects(batch: readonly Event[]): void {
   for (const { threadId, body } of batch) {
     if (body.type === 'thread') threadMap = new Map(threadMap).set(body.thread.id, body.thread);
     else if (body.type === 'threadDeleted' && threadId) drop(threadId);
-    else if (body.type === 'project') projectList = [body.project, ...projectList.filter((one) => one.id !== body.project.id)];
+    else if (body.type === 'project')
+      projectList = [body.project, ...projectList.filter((one) => one.id !== body.project.id)];
     else if (body.type === 'storage') problem = body.problem;
   }
 }
@@ -46,7 +50,9 @@ function newestFirst(a: ThreadSummary, b: ThreadSummary): number {
 
 /** A project's threads, pinned first, then newest first. */
 export function threadsOf(id: ProjectId, archived = false): ThreadSummary[] {
-  return [...threadMap.values()].filter((thread) => thread.projectId === id && thread.archived === archived).sort(newestFirst);
+  return [...threadMap.values()]
+    .filter((thread) => thread.projectId === id && thread.archived === archived)
+    .sort(newestFirst);
 }
 
 /** All threads in the order of the sidebar. */

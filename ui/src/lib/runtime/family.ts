@@ -24,7 +24,11 @@ export function look(id: ProviderId): Look {
   const plain = PLAIN[id];
   if (plain) return plain;
   const name = id.slice(id.indexOf(':') + 1);
-  return { family: 'acp', outline: id.startsWith('openai-compatible:'), letter: id.startsWith('acp:') ? (name[0] ?? '').toUpperCase() : null };
+  return {
+    family: 'acp',
+    outline: id.startsWith('openai-compatible:'),
+    letter: id.startsWith('acp:') ? (name[0] ?? '').toUpperCase() : null,
+  };
 }
 
 const NAMES: Record<string, string> = {

@@ -13,7 +13,10 @@ function show(): void {
 }
 
 export async function loadSettings(): Promise<void> {
-  const [seen, asked] = await Promise.all([call('setting/get', { name: 'ui.theme' }), call('setting/get', { name: 'approval.default' })]);
+  const [seen, asked] = await Promise.all([
+    call('setting/get', { name: 'ui.theme' }),
+    call('setting/get', { name: 'approval.default' }),
+  ]);
   if (seen.value === 'light' || seen.value === 'dark' || seen.value === 'system') theme = seen.value;
   if (asked.value === 'ask' || asked.value === 'edits' || asked.value === 'all') mode = asked.value;
   show();

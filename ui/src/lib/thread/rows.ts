@@ -28,8 +28,20 @@ export type Row = Place &
     | { readonly kind: 'end'; readonly message: Message }
     | { readonly kind: 'unanswered'; readonly message: Message }
     | { readonly kind: 'retry'; readonly turn: TurnView }
-    | { readonly kind: 'divider'; readonly message: Message; readonly handover: Handover; readonly from: ProviderId | null; readonly fromLane: Lane }
-    | { readonly kind: 'error'; readonly message: Message; readonly notice: Extract<Notice, { type: 'error' }>; readonly last: boolean; readonly again: Message | null }
+    | {
+        readonly kind: 'divider';
+        readonly message: Message;
+        readonly handover: Handover;
+        readonly from: ProviderId | null;
+        readonly fromLane: Lane;
+      }
+    | {
+        readonly kind: 'error';
+        readonly message: Message;
+        readonly notice: Extract<Notice, { type: 'error' }>;
+        readonly last: boolean;
+        readonly again: Message | null;
+      }
     | { readonly kind: 'notice'; readonly message: Message; readonly notice: Notice }
   );
 
@@ -72,7 +84,11 @@ function firstHolder(messages: readonly Message[]): ProviderId | null {
   return messages.find((message) => message.provider !== null)?.provider ?? null;
 }
 
-export function rowsOf(state: ThreadState, memory: RowMemory, pending: readonly { clientId: string; text: string }[] = []): Row[] {
+export function rowsOf(
+  state: ThreadState,
+  memory: RowMemory,
+  pending: readonly { clientId: string; text: string }[] = [],
+): Row[] {
   const rows: Row[] = [];
   let lane: Lane = state.lane;
   let who = firstHolder(state.messages);
@@ -95,7 +111,11 @@ export function rowsOf(state: ThreadState, memory: RowMemory, pending: readonly 
       who = message.notice.provider;
       const place = { who, lane, first };
       const handover = message.notice;
-      rows.push(...memory.get(message, `${who} ${lane} ${from}`, () => [{ ...place, kind: 'divider', key: message.id, message, handover, from, fromLane }]));
+      rows.push(
+        ...memory.get(message, `${who} ${lane} ${from}`, () => [
+          { ...place, kind: 'divider', key: message.id, message, handover, from, fromLane },
+        ]),
+      );
       return;
     }
     if (message.role === 'assistant' && message.provider !== null) who = message.provider;
@@ -118,37 +138,60 @@ export function rowsOf(state: ThreadState, memory: RowMemory, pending: readonly 
     if (message.role === 'assistant') {
       const live = message.state === 'open' && state.turn !== null && !state.hasAfter && last;
       if (turnMessage && message.seq > turnMessage.seq) answered = true;
-      const settled = message.parts.map((part) => (placed.get(part.key) ?? []).map((one) => one.state).join()).join('|');
+      const settled = message.parts
+        .map((part) => (placed.get(part.key) ?? []).map((one) => one.state).join())
+        .join('|');
       // An error that follows says it all.
       const said = message.state === 'failed' && state.messages[at + 1]?.notice?.type === 'error';
-      rows.push(...memory.get(message, `${who} ${lane} ${first} ${live} ${said} ${settled}`, () => reply(message, place, live, said, placed)));
+      rows.push(
+        ...memory.get(message, `${who} ${lane} ${first} ${live} ${said} ${settled}`, () =>
+          reply(message, place, live, said, placed),
+        ),
+      );
       return;
     }
     if (message.notice?.type === 'error') {
       const notice = message.notice;
       const again = lastUser;
       const live = last && state.turn === null && !state.hasAfter && state.messages.at(-1) === message;
-      rows.push(...memory.get(message, `${who} ${lane} ${live} ${again?.id}`, () => [{ ...place, kind: 'error', key: message.id, message, notice, last: live, again }]));
+      rows.push(
+        ...memory.get(message, `${who} ${lane} ${live} ${again?.id}`, () => [
+          { ...place, kind: 'error', key: message.id, message, notice, last: live, again },
+        ]),
+      );
       return;
     }
     if (message.notice) {
       const notice = message.notice;
-      rows.push(...memory.get(message, `${who} ${lane}`, () => [{ ...place, kind: 'notice', key: message.id, message, notice }]));
+      rows.push(
+        ...memory.get(message, `${who} ${lane}`, () => [
+          { ...place, kind: 'notice', key: message.id, message, notice },
+        ]),
+      );
     }
   });
 
   const place = { who, lane, first: rows.length === 0 && !state.hasBefore };
   if (!state.hasAfter) {
-    if (state.turn && !answered) rows.push({ ...place, first: false, kind: 'starting', key: `starting ${state.turn.id}`, turn: state.turn });
-    if (state.turn?.retry) rows.push({ ...place, first: false, kind: 'retry', key: `retry ${state.turn.id}`, turn: state.turn });
-    for (const approval of open) rows.push({ ...place, first: false, kind: 'approval', key: `approval ${approval.id}`, approval });
+    if (state.turn && !answered)
+      rows.push({ ...place, first: false, kind: 'starting', key: `starting ${state.turn.id}`, turn: state.turn });
+    if (state.turn?.retry)
+      rows.push({ ...place, first: false, kind: 'retry', key: `retry ${state.turn.id}`, turn: state.turn });
+    for (const approval of open)
+      rows.push({ ...place, first: false, kind: 'approval', key: `approval ${approval.id}`, approval });
     for (const one of pending) rows.push({ ...place, kind: 'pending', key: `pending ${one.clientId}`, text: one.text });
   }
   memory.forget(state.messages);
   return rows;
 }
 
-function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, said: boolean, settled: Map<string, Approval[]>): Row[] {
+function reply(
+  message: Message,
+  place: Omit<Place, 'key'>,
+  live: boolean,
+  said: boolean,
+  settled: Map<string, Approval[]>,
+): Row[] {
   const after = { ...place, first: false };
   const rows: Row[] = [{ ...place, kind: 'head', key: message.id, message, live }];
   let stack: Part[] = [];
@@ -194,7 +237,8 @@ function reply(message: Message, place: Omit<Place, 'key'>, live: boolean, said:
     }
   });
   flush();
-  if (message.state === 'interrupted' || (message.state === 'failed' && !said)) rows.push({ ...after, kind: 'end', key: `${message.id} end`, message });
+  if (message.state === 'interrupted' || (message.state === 'failed' && !said))
+    rows.push({ ...after, kind: 'end', key: `${message.id} end`, message });
   return rows;
 }
 

@@ -1,9 +1,20 @@
 /** One thread in view: reads it, follows its events, pages through it, and asks for changes. */
 import { SvelteMap } from 'svelte/reactivity';
 import { call, onEvents, onReturn } from '../api/client.svelte';
-import type { ApiError, ApprovalDecision, ApprovalId, Event, HandoffPreviewResponse, MessageId, QueuedId, Target, ThreadId } from '../api/gen';
+import type {
+  ApiError,
+  ApprovalDecision,
+  ApprovalId,
+  CutView,
+  Event,
+  HandoffPreviewResponse,
+  MessageId,
+  QueuedId,
+  Target,
+  ThreadId,
+} from '../api/gen';
 import { asApiError } from '../api/transport/transport';
-import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, withPart, type ThreadState } from './reduce';
 import { RowMemory, rowsOf, type Row } from './rows';
 
 const PAGE = 60;
@@ -13,7 +24,8 @@ interface Pending {
   text: string;
 }
 
-export type Sent = { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
+export type Sent =
+  { type: 'sent' } | { type: 'changed'; preview: HandoffPreviewResponse } | { type: 'failed'; error: ApiError };
 
 export class Thread {
   readonly id: ThreadId;
@@ -25,6 +37,8 @@ export class Thread {
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
   /** What the person opened or closed; rows out of view are not kept, so it stands here. */
+  /** Counts up when the person sends something: the view goes to the end. */
+  sending = $state(0);
   /** Counts up when the person opened or closed something: the view stays where it is. */
   held = $state(0);
   private opened = new SvelteMap<string, boolean>();
@@ -130,7 +144,11 @@ export class Thread {
     if (!this.state?.hasBefore || !first || this.reading) return;
     this.reading = 'older';
     try {
-      const page = await call('thread/read', { threadId: this.id, at: { type: 'before', seq: first.seq }, limit: PAGE });
+      const page = await call('thread/read', {
+        threadId: this.id,
+        at: { type: 'before', seq: first.seq },
+        limit: PAGE,
+      });
       if (this.state && this.state.messages[0]?.id === first.id) this.state = withOlder(this.state, page);
     } catch (error) {
       this.fail(error);
@@ -153,6 +171,21 @@ export class Thread {
       this.fail(error);
     } finally {
       this.reading = null;
+    }
+  }
+
+  /** What is left away of a part, because it is too long for a page. */
+  cut(seq: number, key: string): CutView | undefined {
+    return this.state?.cuts.find((one) => one.seq === seq && one.key === key);
+  }
+
+  /** Reads a part whole. */
+  async readPart(messageId: MessageId, key: string): Promise<void> {
+    try {
+      const { part } = await call('part/read', { threadId: this.id, messageId, key });
+      if (this.state) this.state = withPart(this.state, messageId, part);
+    } catch (error) {
+      this.fail(error);
     }
   }
 
@@ -190,9 +223,16 @@ export class Thread {
 
   async send(text: string, previewHash: string | null): Promise<Sent> {
     const clientId = crypto.randomUUID();
+    this.sending++;
     if (!this.state?.turn) this.pending = [...this.pending, { clientId, text }];
     try {
-      const answer = await call('turn/start', { threadId: this.id, clientTurnId: clientId, text, target: null, previewHash });
+      const answer = await call('turn/start', {
+        threadId: this.id,
+        clientTurnId: clientId,
+        text,
+        target: null,
+        previewHash,
+      });
       if (answer.type === 'changed') {
         this.unpend(clientId);
         return { type: 'changed', preview: answer.preview };
@@ -255,9 +295,11 @@ export class Thread {
   exclude(messageId: MessageId, on: boolean) {
     return this.ask(call('message/exclude', { threadId: this.id, messageId, on }));
   }
-  choose(target: Target) {
+  async choose(target: Target) {
     // Shown at once; the engine's own answer follows as an event.
     if (this.state) this.state = { ...this.state, thread: { ...this.state.thread, target } };
-    return this.ask(call('thread/target', { threadId: this.id, target }));
+    const error = await this.ask(call('thread/target', { threadId: this.id, target }));
+    if (error) await this.read();
+    return error;
   }
 }

@@ -24,7 +24,8 @@ export const words = {
     away: 'The line to Changeover is cut. It is tried again by itself; agents go on working.',
     retry: 'Try now',
     refusedTitle: 'This page is not let in',
-    refused: 'The one-time code in its address was used before, or is not from this engine. Run the command again; it prints a fresh address.',
+    refused:
+      'The one-time code in its address was used before, or is not from this engine. Run the command again; it prints a fresh address.',
     refusedCommand: 'changeover serve',
   },
 
@@ -127,6 +128,7 @@ export const words = {
     gone: 'This thread does not exist any more.',
     transcript: 'Transcript',
     newest: 'Newest',
+    cut: (left: string) => `${left} more are not shown here. Read all of it`,
     jump: 'Jump to the newest message',
     newBelow: 'New below',
     you: 'You',
@@ -136,7 +138,10 @@ export const words = {
     stopping: 'Stopping',
     retry: (attempt: number, max: number | null, why: string) =>
       `Try ${attempt}${max === null ? '' : ` of ${max}`}: ${why}`,
-    interrupted: (at: number | null) => (at === null ? 'Interrupted. Everything up to here was saved.' : `Interrupted at ${clock(at)}. Everything up to here was saved.`),
+    interrupted: (at: number | null) =>
+      at === null
+        ? 'Interrupted. Everything up to here was saved.'
+        : `Interrupted at ${clock(at)}. Everything up to here was saved.`,
     failedReply: 'Failed. Everything up to here was saved.',
     notAnswered: 'Not answered.',
     superseded: 'A first try was cut off and begun again',
@@ -188,6 +193,7 @@ export const words = {
     thread: 'Allow in this thread',
     deny: 'Deny',
     waiting: (time: string) => `Waiting ${time}`,
+    waitsFor: (question: string) => `Waits for you: ${question}`,
     settled: {
       open: '',
       once: 'You allowed it once.',
@@ -215,7 +221,7 @@ export const words = {
     ofMessages: (told: number, total: number) => `${count(told)} of ${messages(total)}`,
     ofMessagesShort: (told: number, total: number) => `${count(told)} of ${count(total)}`,
     missed: (n: number) => (n === 1 ? 'told the message it missed' : `told the ${count(n)} messages it missed`),
-    missedShort: (n: number) => `told ${n === 1 ? 'the 1' : `the ${count(n)}`} it missed`,
+    missedShort: (n: number) => (n === 1 ? 'told the message it missed' : `told the ${count(n)} it missed`),
     missedSome: (told: number, total: number) => `told ${count(told)} of the ${count(total)} messages it missed`,
     ofBudget: (used: number, budget: number) => `${sizeK(used)} of ${size(budget)}`,
     stayed: (n: number) => `${count(n)} stayed behind`,
@@ -247,13 +253,20 @@ export const words = {
           return 'covered by the handoff document';
       }
     },
-    whyShort: { budget: 'does not fit', excluded: 'excluded by you', secret: 'looks like a key', document: 'in the document' } satisfies Record<LeftOutReason, string>,
+    whyShort: {
+      budget: 'does not fit',
+      excluded: 'excluded by you',
+      secret: 'looks like a key',
+      document: 'in the document',
+    } satisfies Record<LeftOutReason, string>,
     nextTurn: 'Next turn',
     readIt: 'Read it',
     looking: 'looking at what it has to be told',
     later: 'handoff, later',
-    willBeTold: (name: string, told: number, total: number) => `${name} will be told ${count(told)} of ${messages(total)}`,
-    willBeToldMissed: (name: string, told: number, total: number) => `${name} will be told ${told === total ? '' : `${count(told)} of `}the ${messages(total)} it missed`,
+    willBeTold: (name: string, told: number, total: number) =>
+      `${name} will be told ${count(told)} of ${messages(total)}`,
+    willBeToldMissed: (name: string, told: number, total: number) =>
+      `${name} will be told ${told === total ? '' : `${count(told)} of `}the ${messages(total)} it missed`,
     startsFresh: (name: string) => `${name} starts fresh`,
     goesOnTitle: (name: string) => `${name} goes on`,
     nothingToTell: 'There is nothing to hand over yet.',
@@ -269,7 +282,8 @@ export const words = {
         .join(' · '),
     underTenth: 'less than 0.1%',
     nothingSentNow: 'Nothing is sent now. It goes with your next message.',
-    changed: 'Meanwhile something changed, so what would be handed over is not what you saw. Your message was not sent. Here is what it is now:',
+    changed:
+      'Meanwhile something changed, so what would be handed over is not what you saw. Your message was not sent. Here is what it is now:',
     sendNow: 'Send it now',
     sessionGone: (name: string) => `${name}’s old session no longer exists on this machine.`,
     compacted: (name: string) => `${name} shortened its own memory of this session.`,
@@ -307,8 +321,16 @@ export const words = {
 
   modes: {
     ask: { name: 'Ask', long: 'Ask before every change', note: 'Each command and each change waits for you.' },
-    edits: { name: 'Edits', long: 'Edit files without asking', note: 'Files in this folder are changed without asking. Commands still wait for you.' },
-    all: { name: 'All', long: 'Do everything without asking', note: 'Nothing waits for you: any command runs with your rights on this machine.' },
+    edits: {
+      name: 'Edits',
+      long: 'Edit files without asking',
+      note: 'Files in this folder are changed without asking. Commands still wait for you.',
+    },
+    all: {
+      name: 'All',
+      long: 'Do everything without asking',
+      note: 'Nothing waits for you: any command runs with your rights on this machine.',
+    },
   } satisfies Record<ApprovalMode, { name: string; long: string; note: string }>,
 
   picker: {
@@ -331,6 +353,9 @@ export const words = {
     backAt: (at: number) => `It is back at ${clock(at)}.`,
     dismiss: 'Dismiss',
     again: 'Try again',
+    notLoggedIn: (name: string) => `${name} is not logged in.`,
+    notFound: (name: string) => `${name} was not found.`,
+    limit: (name: string) => `${name} reached its limit.`,
     stopped: (name: string) => `${name} stopped.`,
     refused: (name: string) => `${name} did not take it.`,
   },

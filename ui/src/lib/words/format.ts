@@ -35,7 +35,7 @@ export function about(n: number): string {
 /** `0.1 s`, `9 s`, `2 min 08 s`, `1 h 04 min`. */
 export function duration(ms: number): string {
   const s = Math.max(0, ms) / 1000;
-  if (s < 9.95) return `${s.toFixed(1)} s`;
+  if (s < 9.95) return `${s.toFixed(1).replace(/\.0$/, '')} s`;
   if (s < 59.5) return `${Math.round(s)} s`;
   const whole = Math.round(s);
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`;
@@ -87,6 +87,12 @@ function pad(n: number): string {
 /** Length in UTF-8 bytes. */
 export function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
+}
+
+/** A text in two, at an offset in UTF-8 bytes that lies between two characters. */
+export function splitAtByte(text: string, at: number): [string, string] {
+  const before = new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, at));
+  return [before, text.slice(before.length)];
 }
 
 /** How the platform writes its main modifier. */

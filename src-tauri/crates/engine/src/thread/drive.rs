@@ -1,7 +1,7 @@
 //! The driver of effects: the only place where a decision becomes I/O. Effects are carried out in order; what takes long
 //! runs beside and comes back as a report, so that the actor is never deaf to Stop.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use changeover_core::{
     event::RuntimeEvent,
@@ -238,13 +238,10 @@ impl Actor {
 
 /// The folder exists (R9) and the provider can be used; else why not.
 async fn ready(inner: &crate::engine::Inner, target: &Target, folder: &str) -> Result<(), Failure> {
-    if !tokio::fs::metadata(folder).await.is_ok_and(|m| m.is_dir()) {
-        return Err(Failure::new(FailureKind::FolderGone, format!("The folder {folder} does not exist."))
-            .hint("Put it back, or open the project at its new place. Your message was kept and not sent."));
-    }
-    if !Path::new(folder).is_absolute() {
-        return Err(Failure::new(FailureKind::FolderGone, format!("{folder} is no absolute path.")));
-    }
+    let folder = PathBuf::from(folder);
+    tokio::task::spawn_blocking(move || changeover_worktree::check(&folder))
+        .await
+        .map_err(|_| Failure::new(FailureKind::FolderGone, "Looking at the workspace was cut off."))??;
     inner.provider_ready(&target.provider).await
 }
 

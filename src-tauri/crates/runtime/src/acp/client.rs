@@ -125,6 +125,9 @@ impl AcpRuntime {
             let mut state = link.shared.state();
             state.session_id = Some(described.session_id.clone());
             state.edits_are_ours = described.edits_are_ours;
+            if greeted.hello.agent_info.as_ref().is_some_and(|info| info.name.contains("claude")) {
+                state.normalizer.doubt_window(200_000);
+            }
             for event in first {
                 // The reader is there as long as the link is.
                 let _ = link.shared.notes.send(event);

@@ -36,6 +36,7 @@ pub fn failure(error: &RpcError, login: Option<&str>) -> Failure {
         _ => inner_message(&error.message).unwrap_or_else(|| error.message.clone()),
     };
     // The first line says what; Gemini goes on with where it looked.
+    let words = words.strip_prefix("Internal error: ").unwrap_or(&words);
     let words = words.lines().next().unwrap_or_default().trim_end().to_owned();
     let lower = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
     let kind = kind(error.code, &lower);
@@ -154,6 +155,8 @@ mod tests {
         assert_eq!(shown.message, "Session not found");
         let inner = RpcError::new(401, r#"{"error":{"code":401,"message":"invalid key"}}"#);
         assert_eq!(failure(&inner, None).message, "invalid key");
+        let prefixed = RpcError::new(-32603, "Internal error: API Error: 400 bad\nmore");
+        assert_eq!(failure(&prefixed, None).message, "API Error: 400 bad");
         assert_eq!(failure(&RpcError::new(-32000, ""), Some("log in")).hint.as_deref(), Some("log in"));
     }
 }

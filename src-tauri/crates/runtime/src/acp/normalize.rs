@@ -14,6 +14,9 @@ use changeover_core::{
 };
 use serde_json::Value;
 
+/// How much of a text is kept to know it again, in bytes.
+const SAYS_BOUND: usize = 4096;
+
 /// What one session's updates add up to.
 #[derive(Debug, Default)]
 pub struct Normalizer {
@@ -27,12 +30,20 @@ pub struct Normalizer {
     texts: usize,
     /// The text item that grows: reasoning or not, the agent's id, ours.
     growing: Option<(bool, Option<String>, String)>,
+    /// The beginning of what that item says.
+    says: String,
     tools: HashMap<String, Tool>,
+    /// A window that the agent names before it knows: not believed until a turn has ended with it.
+    doubtful_window: Option<u64>,
+    /// What was reported with it in this turn.
+    doubted: Option<ContextFigure>,
 }
 
 #[derive(Debug)]
 struct Tool {
     call: ToolCall,
+    /// The files, as last told with their diffs: a later update may replace the diff by words.
+    files: Vec<FileDelta>,
     declined: bool,
     /// It was last told as running.
     running: bool,
@@ -43,7 +54,13 @@ impl Normalizer {
     pub fn begin(&mut self) {
         // What still runs may be heard of again; the rest is forgotten.
         self.tools.retain(|_, tool| tool.running);
-        *self = Self { open: true, tools: std::mem::take(&mut self.tools), ..Self::default() };
+        let tools = std::mem::take(&mut self.tools);
+        *self = Self { open: true, tools, doubtful_window: self.doubtful_window, ..Self::default() };
+    }
+
+    /// Claude's adapter says 200000 until its first result, whatever the model (seen with 0.49).
+    pub fn doubt_window(&mut self, window: u64) {
+        self.doubtful_window = Some(window);
     }
 
     /// The turn is over. What is still running ends with it if `cut`: agents end their commands with a cancelled turn.
@@ -51,11 +68,23 @@ impl Normalizer {
         self.open = false;
         self.growing = None;
         if !cut {
-            return Vec::new();
+            let stood = self.doubted.take();
+            if stood.is_some() {
+                self.doubtful_window = None;
+            }
+            return stood.map(RuntimeEvent::Context).into_iter().collect();
         }
         let mut items: Vec<_> = self.tools.values_mut().filter(|tool| tool.running).collect();
         items.sort_by_key(|tool| tool.call.tool_call_id.0.clone());
         items.into_iter().map(|tool| tool.event(Some(WorkStatus::Interrupted))).collect()
+    }
+
+    /// The turn failed with these words. Claude's adapter says them as text first: that text is not the model's.
+    pub fn void(&mut self, words: &str) -> Option<RuntimeEvent> {
+        let (reasoning, _, item) = self.growing.as_ref()?;
+        let said = self.says.trim();
+        let same = !reasoning && !said.is_empty() && said.len() < SAYS_BOUND && words.contains(said);
+        same.then(|| RuntimeEvent::Superseded { items: vec![item.clone()] })
     }
 
     /// Whether the model has made anything in this turn.
@@ -73,10 +102,19 @@ impl Normalizer {
             SessionUpdate::ToolCall(call) => self.tool(call, &mut events),
             SessionUpdate::ToolCallUpdate(update) => self.tool_update(update, &mut events),
             SessionUpdate::Plan(plan) => self.plan(plan, &mut events),
-            SessionUpdate::UsageUpdate(usage) => events.push(RuntimeEvent::Context(ContextFigure {
-                used: usage.used,
-                window: (usage.size > 0).then_some(usage.size),
-            })),
+            // Claude's adapter counts nothing after an error; no context is empty once there is a prompt.
+            SessionUpdate::UsageUpdate(usage) if usage.used == 0 => {}
+            SessionUpdate::UsageUpdate(usage) => {
+                let window = (usage.size > 0).then_some(usage.size);
+                let mut figure = ContextFigure { used: usage.used, window };
+                if window.is_some() && window == self.doubtful_window {
+                    self.doubted = Some(figure);
+                    figure.window = None;
+                } else if window.is_some() {
+                    (self.doubted, self.doubtful_window) = (None, None);
+                }
+                events.push(RuntimeEvent::Context(figure));
+            }
             SessionUpdate::CompactionUpdate(_) => events.push(RuntimeEvent::Compacted),
             // About the session, not about the turn.
             SessionUpdate::AvailableCommandsUpdate(_)
@@ -115,10 +153,14 @@ impl Normalizer {
             _ => {
                 self.texts += 1;
                 let item = format!("text-{}", self.texts);
+                self.says.clear();
                 self.growing = Some((reasoning, id, item.clone()));
                 item
             }
         };
+        if self.says.len() < SAYS_BOUND {
+            self.says += &delta;
+        }
         events.push(if reasoning {
             RuntimeEvent::Reasoning { item, delta }
         } else {
@@ -135,7 +177,8 @@ impl Normalizer {
         }
         let id = call.tool_call_id.to_string();
         let declined = self.tools.get(&id).is_some_and(|tool| tool.declined);
-        let tool = self.tools.entry(id).insert_entry(Tool { call, declined, running: false }).into_mut();
+        let tool =
+            self.tools.entry(id).insert_entry(Tool { call, files: Vec::new(), declined, running: false }).into_mut();
         events.push(tool.event(None));
     }
 
@@ -176,7 +219,7 @@ impl Normalizer {
         // Gemini's question is the first that is heard of the call.
         self.tool_update(request.tool_call.clone(), &mut events);
         let item = request.tool_call.tool_call_id.to_string();
-        let subject = match self.tools.get(&item) {
+        let subject = match self.tools.get_mut(&item) {
             Some(tool) => tool.subject(),
             None => ApprovalSubject::Tool { name: item.clone(), input: String::new() },
         };
@@ -207,7 +250,7 @@ impl Tool {
             let output = output(&self.call);
             return RuntimeEvent::Command { item, command: command(&self.call), status, exit_code, output };
         }
-        let files = files(&self.call);
+        let files = self.files();
         if is_edit(self.call.kind) && !files.is_empty() {
             return RuntimeEvent::FileChange { item, files, status };
         }
@@ -215,14 +258,23 @@ impl Tool {
         RuntimeEvent::Tool { item, name, input, output: output(&self.call), status }
     }
 
+    fn files(&mut self) -> Vec<FileDelta> {
+        let now = files(&self.call);
+        let told = |files: &[FileDelta]| files.iter().any(|file| !file.diff.is_empty());
+        if told(&now) || !told(&self.files) {
+            self.files = now;
+        }
+        self.files.clone()
+    }
+
     /// In full: what cannot be shown as a command or a diff is shown as the tool's whole input.
-    fn subject(&self) -> ApprovalSubject {
+    fn subject(&mut self) -> ApprovalSubject {
         let input = |name: &str| self.call.raw_input.as_ref()?.get(name)?.as_str().map(str::to_owned);
         if self.call.kind == ToolKind::Execute {
             let cwd = ["cwd", "workdir", "dir_path", "directory"].iter().find_map(|name| input(name));
             return ApprovalSubject::Command { command: command(&self.call), cwd };
         }
-        let files = files(&self.call);
+        let files = self.files();
         if is_edit(self.call.kind) && files.iter().any(|file| !file.diff.is_empty()) {
             return ApprovalSubject::Edit { files };
         }
@@ -328,7 +380,42 @@ fn text_of(content: &ContentBlock) -> Option<String> {
     }
 }
 
-fn kind_of(update: &SessionUpdate) -> String {
+/// What an update calls itself.
+pub(super) fn kind_of(update: &SessionUpdate) -> String {
     let value = serde_json::to_value(update).unwrap_or_default();
     value.get("sessionUpdate").and_then(Value::as_str).unwrap_or("update").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::UsageUpdate;
+
+    use super::*;
+
+    fn figures(events: Vec<RuntimeEvent>) -> Vec<(u64, Option<u64>)> {
+        let figure = |event| if let RuntimeEvent::Context(f) = event { Some((f.used, f.window)) } else { None };
+        events.into_iter().filter_map(figure).collect()
+    }
+
+    #[test]
+    fn a_doubtful_window_is_believed_when_a_turn_ends_with_it_and_dropped_for_another() {
+        let usage = |used, size| SessionUpdate::UsageUpdate(UsageUpdate::new(used, size));
+        let mut small = Normalizer::default();
+        small.doubt_window(200_000);
+        small.begin();
+        assert_eq!(figures(small.update(usage(1, 200_000))), [(1, None)]);
+        assert_eq!(figures(small.end(true)), [], "a turn that was cut off proves nothing");
+        small.begin();
+        assert_eq!(figures(small.update(usage(2, 200_000))), [(2, None)]);
+        assert_eq!(figures(small.end(false)), [(2, Some(200_000))]);
+        small.begin();
+        assert_eq!(figures(small.update(usage(3, 200_000))), [(3, Some(200_000))]);
+
+        let mut large = Normalizer::default();
+        large.doubt_window(200_000);
+        large.begin();
+        assert_eq!(figures(large.update(usage(1, 200_000))), [(1, None)]);
+        assert_eq!(figures(large.update(usage(1, 1_000_000))), [(1, Some(1_000_000))]);
+        assert_eq!(figures(large.end(false)), []);
+    }
 }

@@ -83,6 +83,7 @@ impl State {
     pub fn ended(&mut self, result: Result<Value, RpcError>) -> Vec<RuntimeEvent> {
         let answered = self.normalizer.answered();
         let mut warning = None;
+        let void = result.as_ref().err().and_then(|error| self.normalizer.void(&error.message));
         let ended = match result {
             Err(error) => Ended::Failed(failure::failure(&error, self.login.as_deref())),
             Ok(value) => match serde_json::from_value::<PromptResponse>(value) {
@@ -115,6 +116,7 @@ impl State {
         self.turn = None;
         self.cancelling = false;
         let mut events: Vec<_> = self.withdraw().into_iter().map(|(_, event)| event).collect();
+        events.extend(void);
         events.extend(self.normalizer.end(ended != Ended::Completed));
         events.extend(warning.map(|message| RuntimeEvent::Warning { message: message.into() }));
         events.push(RuntimeEvent::Ended(ended));

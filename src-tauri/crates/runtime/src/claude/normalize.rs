@@ -55,6 +55,8 @@ pub(super) struct Conversation {
     /// A turn of nobody's runs, and was asked to stop.
     unasked: bool,
     stopping: bool,
+    /// Something in the background was ended by our asking to stop.
+    cut_short: bool,
     stream: Stream,
     tools: Tools,
     approvals: BTreeMap<String, Asked>,
@@ -96,7 +98,7 @@ impl Conversation {
         }
         self.prompt = Some(Outstanding { id, started: false, closed: None, end: None });
         self.stopping = false;
-        self.limit_ends = None;
+        self.cut_short = false;
         Ok(())
     }
 
@@ -108,12 +110,6 @@ impl Conversation {
     /// The line that asks the CLI to stop.
     pub fn interrupt(&mut self) -> Value {
         self.stopping = true;
-        if let Some(prompt) = &mut self.prompt
-            && prompt.end.is_some()
-        {
-            // Sub-agents are at work after the model had its say.
-            prompt.end = Some(Ended::Interrupted);
-        }
         wire::interrupt(&self.key(), true)
     }
 
@@ -138,6 +134,7 @@ impl Conversation {
 
     /// The process is gone: what was open is cut off.
     pub fn exited(&mut self) -> Vec<RuntimeEvent> {
+        self.prompt = None;
         let mut events = self.tools.cut_off(true);
         events.extend(self.withdraw_all());
         events
@@ -169,15 +166,21 @@ impl Conversation {
                 out.push(Effect::Event(RuntimeEvent::Retrying { attempt, max, message }));
             }
             Inbound::Compacted => out.push(Effect::Event(RuntimeEvent::Compacted)),
-            Inbound::Task(task) => out.extend(self.tools.task(&task).map(|end| match end {
-                TaskEnd::Other(event) => Effect::Event(event),
-                TaskEnd::Command { item, command, status, exit_code, output_file } => {
-                    Effect::CommandEnd { item, command, status, exit_code, output_file }
-                }
-            })),
+            Inbound::Task(task) => {
+                // The model has had its say, but its sub-agents' work was cut off: that is no turn that ended by itself.
+                self.cut_short |= self.stopping && task.status.as_deref() == Some("stopped");
+                out.extend(self.tools.task(&task).map(|end| match end {
+                    TaskEnd::Other(event) => Effect::Event(event),
+                    TaskEnd::Command { item, command, status, exit_code, output_file } => {
+                        Effect::CommandEnd { item, command, status, exit_code, output_file }
+                    }
+                }));
+            }
             Inbound::Lifecycle(frame) => self.lifecycle(frame, &mut out),
-            Inbound::RateLimit { status, resets_at } if status == "rejected" => {
-                self.limit_ends = resets_at.map(|seconds| seconds.saturating_mul(1000));
+            // Told when it changes, not with every prompt that meets it.
+            Inbound::RateLimit { status, resets_at } => {
+                self.limit_ends =
+                    resets_at.filter(|_| status == "rejected").map(|seconds| seconds.saturating_mul(1000));
             }
             Inbound::Result(result) => self.result(&result, &mut out),
             Inbound::ControlRequest { id, request } => self.asked(id, &request, &mut out),
@@ -187,11 +190,7 @@ impl Conversation {
                 }
             }
             Inbound::Unknown { kind } => out.push(Effect::Event(RuntimeEvent::Raw { kind })),
-            Inbound::Stream(_)
-            | Inbound::Retry(_)
-            | Inbound::RateLimit { .. }
-            | Inbound::ControlResponse { .. }
-            | Inbound::Nothing => {}
+            Inbound::Stream(_) | Inbound::Retry(_) | Inbound::ControlResponse { .. } | Inbound::Nothing => {}
         }
         out
     }
@@ -353,6 +352,7 @@ impl Conversation {
     /// The turn is over: what it left open is cut off, then its end is told.
     fn finish(&mut self, out: &mut Vec<Effect>) {
         let Some(ended) = self.prompt.take().and_then(|prompt| prompt.end) else { return };
+        let ended = if self.cut_short && ended == Ended::Completed { Ended::Interrupted } else { ended };
         out.extend(self.stream.end(ended == Ended::Interrupted).map(Effect::Event));
         out.extend(self.tools.cut_off(false).into_iter().map(Effect::Event));
         out.extend(self.withdraw_all().into_iter().map(Effect::Event));

@@ -62,7 +62,10 @@ fn show(event: E) -> String {
         E::SessionKnown { session_id, model } => format!("session {session_id} {model:?}"),
         E::Superseded { items } => format!("superseded {items:?}"),
         E::Anchor { .. } => "anchor".into(),
-        E::Ended(Ended::Failed(failure)) => format!("failed {:?} {}", failure.kind, failure.message),
+        E::Ended(Ended::Failed(failure)) => {
+            let until = failure.retry_at.map_or(String::new(), |at| format!("until {at}: "));
+            format!("failed {:?} {until}{}", failure.kind, failure.message)
+        }
         E::Retrying { attempt, max, message } => format!("retrying {attempt} {max:?} {message}"),
         other => format!("{other:?}"),
     }
@@ -195,6 +198,14 @@ fn an_error_that_the_cli_words_as_an_answer_is_none() {
     let [retry, end] = after_head(&told) else { panic!("{told:?}") };
     assert_eq!(retry, "retrying 1 Some(1) 529 overloaded");
     assert!(end.starts_with(&format!("failed {:?} API Error: 529 Overloaded.", FailureKind::Unavailable)), "{end}");
+}
+
+/// X6. Recorded with an account's token: with an API key the CLI does not learn when a limit ends.
+#[test]
+fn a_used_up_plan_says_until_when() {
+    let told = replay(include_str!("recorded/plan_limit.jsonl"));
+    let end = "failed RateLimited until 1796034666000: You've hit your 5-hour limit · resets 10:31am (UTC)";
+    assert_eq!(told.last().unwrap(), end);
 }
 
 #[test]

@@ -22,6 +22,7 @@ impl Serve {
         let options = launch::Options {
             data: self.common.data.clone(),
             max_attempts: self.max_attempts,
+            look: true,
             ..launch::Options::default()
         };
         let session = Session::open(&options).await?;

@@ -53,6 +53,7 @@ fn message(out: &mut String, message: &HistoryMessage) {
         MessageState::NotAnswered => ", not answered",
         MessageState::Interrupted => ", interrupted",
         MessageState::Failed => ", failed",
+        MessageState::Open if message.role == Role::User => ", being answered now",
         MessageState::Open => ", not finished yet",
         MessageState::Done => "",
     };

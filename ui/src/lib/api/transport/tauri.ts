@@ -5,7 +5,16 @@ import { open as openDialog } from '@tauri-apps/plugin-dialog';
 import { isPermissionGranted, requestPermission, sendNotification } from '@tauri-apps/plugin-notification';
 import { openUrl, revealItemInDir } from '@tauri-apps/plugin-opener';
 import type { Event } from '../gen';
-import { asApiError, isOutsideLink, type Method, type Params, type Platform, type Response, type Transport } from './transport';
+import {
+  asApiError,
+  isOutsideLink,
+  type Listener,
+  type Method,
+  type Params,
+  type Platform,
+  type Response,
+  type Transport,
+} from './transport';
 
 export function inWindow(): boolean {
   return '__TAURI_INTERNALS__' in window;
@@ -28,7 +37,8 @@ function windowPlatform(): Platform {
     },
     async notify(title, body) {
       try {
-        if ((await isPermissionGranted()) || (await requestPermission()) === 'granted') sendNotification({ title, body });
+        if ((await isPermissionGranted()) || (await requestPermission()) === 'granted')
+          sendNotification({ title, body });
       } catch {
         // A desktop without notifications is not an error.
       }
@@ -36,31 +46,43 @@ function windowPlatform(): Platform {
   };
 }
 
-const PAUSE_MS = 1_000;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 8_000;
 
 export function tauriTransport(): Transport {
+  let listener: Listener | null = null;
+  let pause = FIRST_PAUSE_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let retry: (() => void) | undefined;
+
+  /** The channel goes with the first `event/watch`; requests of the page wait for it on the other side. */
+  async function open() {
+    clearTimeout(timer);
+    // `null` says that the connection ended: another channel, and what is in view is read again.
+    const channel = new Channel<Event[] | Event | null>();
+    channel.onmessage = (message) => {
+      if (message !== null) return listener?.events(Array.isArray(message) ? message : [message]);
+      listener?.line('away');
+      void open();
+    };
+    try {
+      await invoke('rpc', { method: 'event/watch', params: { threadIds: [] }, channel });
+      pause = FIRST_PAUSE_MS;
+      listener?.line('open');
+    } catch (error) {
+      listener?.line('away', asApiError(error));
+      timer = setTimeout(open, pause);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+    }
+  }
 
   return {
     platform: windowPlatform(),
-    connect(listener) {
-      const away = () => {
-        listener.line('away');
-        timer = setTimeout(open, PAUSE_MS);
-      };
-      const open = () => {
-        clearTimeout(timer);
-        const channel = new Channel<Event[] | null>();
-        // `null`: the connection behind the channel ended, because the page was too slow or the engine of another process is gone.
-        channel.onmessage = (batch) => (batch ? listener.events(batch) : away());
-        invoke('rpc', { method: 'event/watch', params: { threadIds: [] }, channel }).then(() => listener.line('open'), away);
-      };
-      retry = open;
-      open();
+    connect(to) {
+      listener = to;
+      void open();
     },
     retryNow() {
-      retry?.();
+      void open();
     },
     async call<M extends Method>(method: M, params: Params<M>) {
       try {

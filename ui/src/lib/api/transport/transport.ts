@@ -12,7 +12,7 @@ export interface Listener {
   /** Events in the order in which the engine sent them. */
   events(batch: Event[]): void;
   /** The line changed. After `open` following `away` everything in view must be read again. */
-  line(state: LineState): void;
+  line(state: LineState, why?: ApiError): void;
 }
 
 export interface Transport {

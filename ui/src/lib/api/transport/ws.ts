@@ -1,7 +1,15 @@
 /** The line to `changeover serve`: one WebSocket on the page's own origin. */
 import type { ApiError, Event } from '../gen';
 import { browserPlatform } from './browser';
-import { apiError, type Listener, type LineState, type Method, type Params, type Response, type Transport } from './transport';
+import {
+  apiError,
+  type Listener,
+  type LineState,
+  type Method,
+  type Params,
+  type Response,
+  type Transport,
+} from './transport';
 
 type Frame = { id: number; result: unknown } | { id: number; error: ApiError } | { event: Event } | { events: Event[] };
 
@@ -87,10 +95,10 @@ export function wsTransport(): Transport {
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
 
-  // A WebSocket does not tell why it was not opened; a plain request to the same door does.
+  // A WebSocket does not tell why it was not opened; a plain request that needs the same cookie does.
   async function refused(): Promise<boolean> {
     try {
-      const answer = await fetch('/rpc', { credentials: 'same-origin' });
+      const answer = await fetch('/code', { method: 'POST', credentials: 'same-origin' });
       return answer.status === 401 || answer.status === 403;
     } catch {
       return false;

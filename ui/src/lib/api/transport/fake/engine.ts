@@ -1,7 +1,31 @@
 /** The fake backend: the same list of methods, in memory. For work on the screen and for tests of the screen. */
-import type { Approval, Event, EventBody, Message, Methods, Queued, SessionView, Target, ThreadId, TurnView } from '../../gen';
+import type {
+  Approval,
+  Event,
+  EventBody,
+  Message,
+  Methods,
+  Queued,
+  SessionView,
+  Target,
+  ThreadId,
+  TurnView,
+} from '../../gen';
 import { apiError, type Method, type Params, type Response } from '../transport';
-import { id, long, message, NOW, plain, project, providers, summary, target, text, webhooks, type FakeThread } from './data';
+import {
+  id,
+  long,
+  message,
+  NOW,
+  plain,
+  project,
+  providers,
+  summary,
+  target,
+  text,
+  webhooks,
+  type FakeThread,
+} from './data';
 import { make } from './handoff';
 import { play } from './script';
 
@@ -17,10 +41,16 @@ export interface Live extends FakeThread {
   answers: Map<string, (decision: 'once' | 'thread' | 'deny') => void>;
 }
 
+/** What the page asks for; `history/*` is the agents' door (MCP). */
+type Served = Exclude<Method, `history/${string}`>;
+
 export type Scene = 'plain' | 'first' | 'nothing' | 'long' | 'empty';
 
 export class FakeEngine {
-  projects = [project('parcel-api', '/home/ana/code/parcel-api'), project('ledger-web', '/home/ana/code/ledger-web', NOW - 9e6)];
+  projects = [
+    project('parcel-api', '/home/ana/code/parcel-api'),
+    project('ledger-web', '/home/ana/code/ledger-web', NOW - 9e6),
+  ];
   providers = providers();
   threads = new Map<ThreadId, Live>();
   settings = new Map<string, unknown>();
@@ -37,7 +67,8 @@ export class FakeEngine {
     const [first, second] = this.projects.map((one) => one.id) as [string, string];
     if (scene === 'first' || scene === 'nothing') {
       this.projects = [];
-      if (scene === 'nothing') this.providers = this.providers.filter((one) => one.id === 'practice' || one.state === 'notFound');
+      if (scene === 'nothing')
+        this.providers = this.providers.filter((one) => one.id === 'practice' || one.state === 'notFound');
       return;
     }
     if (scene === 'empty') {
@@ -47,26 +78,111 @@ export class FakeEngine {
     const hour = 3_600_000;
     const main = this.add(webhooks(first));
     this.add(long(first, scene === 'long' ? 10_000 : 300));
-    this.add(plain(first, 'Rate limits per API key', target('codex', 'gpt-5.2-codex'), { mark: 'running', updatedAt: NOW - 4 * 60_000 }, [['Add a limit per key.', 'Done: 429 now carries `Retry-After`, and the docs say so.']]));
-    this.add(plain(first, '対応表を日本語に翻訳する', target('codex', 'gpt-5.2-codex'), { updatedAt: NOW - 26 * hour }, [['部署之后，有些客户会收到两次通知。`lease_until` 用的是哪个时钟？', '写入用容器的时钟，读取用数据库的时钟，相差 41 秒。\n\nيستخدم `takeLease` ساعة الحاوية، بينما يقارن `reap` بساعة قاعدة البيانات. الفرق 41 ثانية.\n\n✅ テストは 24 件すべて成功しました。👩🏽‍💻']]));
-    this.add(plain(first, 'Upgrade to Node 24', target('claude', 'opus'), { seenSeq: 1, updatedAt: NOW - 30 * hour }, [['Upgrade to Node 24.', 'undici is out of the dependency tree. Two call sites still import its types.']]));
-    this.add(plain(first, 'Why is the billing job slow on Mondays?', target('practice', 'practice'), { updatedAt: NOW - 80 * hour, archived: true }, [['Why?', 'I am no model.']]));
-    this.add(plain(second, 'Invoice PDF wraps at 40 characters', target('claude', 'sonnet'), { mark: 'failed', updatedAt: NOW - 60 * hour }, [['Fix the wrap.', 'The width was counted in bytes.']]));
-    this.add(plain(second, 'Investigate why the nightly reconciliation of the partner ledger sometimes posts the correcting entry before the entry that it corrects', target('acp:vLLM on gpu-box-07.internal.example.com', 'meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8'), { updatedAt: NOW - 9 * 24 * hour }, [['0x7f3ac0de9b1d4f62a8e05c17b94d0c3efa11d2b6e8c7f0a95d3b2e1c4f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f80912', '0x7f3ac0de9b1d4f62a8e05c17b94d0c3efa11d2b6e8c7f0a95d3b2e1c4f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f80912']]));
+    this.add(
+      plain(
+        first,
+        'Rate limits per API key',
+        target('codex', 'gpt-5.2-codex'),
+        { mark: 'running', updatedAt: NOW - 4 * 60_000 },
+        [['Add a limit per key.', 'Done: 429 now carries `Retry-After`, and the docs say so.']],
+      ),
+    );
+    this.add(
+      plain(first, '対応表を日本語に翻訳する', target('codex', 'gpt-5.2-codex'), { updatedAt: NOW - 26 * hour }, [
+        [
+          '部署之后，有些客户会收到两次通知。`lease_until` 用的是哪个时钟？',
+          '写入用容器的时钟，读取用数据库的时钟，相差 41 秒。\n\nيستخدم `takeLease` ساعة الحاوية، بينما يقارن `reap` بساعة قاعدة البيانات. الفرق 41 ثانية.\n\n✅ テストは 24 件すべて成功しました。👩🏽‍💻',
+        ],
+      ]),
+    );
+    this.add(
+      plain(first, 'Upgrade to Node 24', target('claude', 'opus'), { seenSeq: 1, updatedAt: NOW - 30 * hour }, [
+        ['Upgrade to Node 24.', 'undici is out of the dependency tree. Two call sites still import its types.'],
+      ]),
+    );
+    this.add(
+      plain(
+        first,
+        'Why is the billing job slow on Mondays?',
+        target('practice', 'practice'),
+        { updatedAt: NOW - 80 * hour, archived: true },
+        [['Why?', 'I am no model.']],
+      ),
+    );
+    this.add(
+      plain(
+        second,
+        'Invoice PDF wraps at 40 characters',
+        target('claude', 'sonnet'),
+        { mark: 'failed', updatedAt: NOW - 60 * hour },
+        [['Fix the wrap.', 'The width was counted in bytes.']],
+      ),
+    );
+    this.add(
+      plain(
+        second,
+        'Investigate why the nightly reconciliation of the partner ledger sometimes posts the correcting entry before the entry that it corrects',
+        target('acp:vLLM on gpu-box-07.internal.example.com', 'meta-llama/Llama-4-Maverick-17B-128E-Instruct-FP8'),
+        { updatedAt: NOW - 9 * 24 * hour },
+        [
+          [
+            '0x7f3ac0de9b1d4f62a8e05c17b94d0c3efa11d2b6e8c7f0a95d3b2e1c4f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f80912',
+            '0x7f3ac0de9b1d4f62a8e05c17b94d0c3efa11d2b6e8c7f0a95d3b2e1c4f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f80912',
+          ],
+        ],
+      ),
+    );
     const last = main.messages.at(-1);
-    main.turn = { id: id('turn'), messageId: main.messages.at(-3)?.id ?? '', target: main.summary.target, phase: 'waiting', startedAt: NOW - 72_000, attempt: 1, retry: null };
-    main.known = new Map([['claude', 8], ['codex', 18]]);
-    main.context = new Map([['claude', 412_000], ['codex', 18_000]]);
-    this.ask(main, last as Message, { type: 'command', command: 'kubectl --context staging rollout restart deploy/worker', cwd: null }, null, () => {
-      void play(this, main, last as Message, 'The workers restarted. 0 of 1,204 deliveries would have gone out twice.');
-    }, NOW - 42_000);
+    main.turn = {
+      id: id('turn'),
+      messageId: main.messages.at(-3)?.id ?? '',
+      target: main.summary.target,
+      phase: 'waiting',
+      startedAt: NOW - 72_000,
+      attempt: 1,
+      retry: null,
+    };
+    main.known = new Map([
+      ['claude', 8],
+      ['codex', 18],
+    ]);
+    main.context = new Map([
+      ['claude', 412_000],
+      ['codex', 18_000],
+    ]);
+    this.ask(
+      main,
+      last as Message,
+      { type: 'command', command: 'kubectl --context staging rollout restart deploy/worker', cwd: null },
+      null,
+      () => {
+        void play(
+          this,
+          main,
+          last as Message,
+          'The workers restarted. 0 of 1,204 deliveries would have gone out twice.',
+        );
+      },
+      NOW - 42_000,
+    );
   }
 
   add(thread: FakeThread): Live {
     const known = new Map<string, number>();
     const last = thread.messages.findLast((one) => one.role === 'assistant');
     if (last?.provider) known.set(last.provider, thread.summary.lastSeq);
-    const live: Live = { ...thread, event: 0, turn: null, queue: [], approvals: [], known, context: new Map(), draft: '', stop: null, answers: new Map() };
+    const live: Live = {
+      ...thread,
+      event: 0,
+      turn: null,
+      queue: [],
+      approvals: [],
+      known,
+      context: new Map(),
+      draft: '',
+      stop: null,
+      answers: new Map(),
+    };
     this.threads.set(live.summary.id, live);
     return live;
   }
@@ -101,12 +217,32 @@ export class FakeEngine {
     return [...thread.known].map(([name, upto]) => {
       const models = this.providers.find((one) => one.id === name)?.models ?? [];
       const used = thread.context.get(name);
-      return { provider: name, sessionId: `${name}-session`, incarnation: 1, knownUptoSeq: upto, context: used === undefined ? null : { used, window: models.find((one) => one.default)?.window ?? null } };
+      return {
+        provider: name,
+        sessionId: `${name}-session`,
+        incarnation: 1,
+        knownUptoSeq: upto,
+        context: used === undefined ? null : { used, window: models.find((one) => one.default)?.window ?? null },
+      };
     });
   }
 
-  ask(thread: Live, reply: Message, subject: Approval['request']['subject'], reason: string | null, then: (decision: 'once' | 'thread' | 'deny') => void, at = Date.now()): void {
-    const approval: Approval = { id: id('approval'), turn: thread.turn?.id ?? '', request: { key: id('key'), item: reply.parts.at(-1)?.key ?? null, subject, reason }, state: 'open', askedAt: at, settledAt: null };
+  ask(
+    thread: Live,
+    reply: Message,
+    subject: Approval['request']['subject'],
+    reason: string | null,
+    then: (decision: 'once' | 'thread' | 'deny') => void,
+    at = Date.now(),
+  ): void {
+    const approval: Approval = {
+      id: id('approval'),
+      turn: thread.turn?.id ?? '',
+      request: { key: id('key'), item: reply.parts.at(-1)?.key ?? null, subject, reason },
+      state: 'open',
+      askedAt: at,
+      settledAt: null,
+    };
     thread.approvals.push(approval);
     thread.answers.set(approval.id, then);
     this.tell(thread, { type: 'approval', approval });
@@ -117,25 +253,40 @@ export class FakeEngine {
   async call<M extends Method>(method: M, params: Params<M>): Promise<Response<M>> {
     this.calls.push({ method, params });
     await new Promise((resolve) => setTimeout(resolve, this.pace === 0 ? 0 : 8));
-    const answer = this.methods[method] as (params: Params<M>) => Promise<Response<M>> | Response<M>;
+    const answer = this.methods[method as Served] as unknown as (
+      params: Params<M>,
+    ) => Promise<Response<M>> | Response<M>;
     return structuredClone(await answer.call(this, params));
   }
 
   private at(threadId: ThreadId): Live {
     const thread = this.threads.get(threadId);
-    if (!thread || thread.summary.pinned === null) throw apiError('This thread does not exist any more.', { code: 'notFound' });
+    if (!thread || thread.summary.pinned === null)
+      throw apiError('This thread does not exist any more.', { code: 'notFound' });
     return thread;
   }
 
   private gone = new Map<ThreadId, Live>();
 
-  private methods: { [M in Method]: (params: Methods[M]['params']) => Methods[M]['response'] | Promise<Methods[M]['response']> } = {
-    'app/info': () => ({ version: '0.1.0', dataFolder: '/home/ana/.local/share/changeover', platform: 'linux', window: false }),
+  private methods: {
+    [M in Served]: (params: Methods[M]['params']) => Methods[M]['response'] | Promise<Methods[M]['response']>;
+  } = {
+    'app/info': () => ({
+      version: '0.1.0',
+      dataFolder: '/home/ana/.local/share/changeover',
+      platform: 'linux',
+      window: false,
+    }),
     'project/list': () => ({ projects: this.projects }),
     'project/open': ({ path }) => {
-      if (!/^[~/]/.test(path)) throw apiError(`“${path}” is not an absolute path.`, { code: 'badRequest', hint: 'Begin with / or ~.' });
+      if (!/^[~/]/.test(path))
+        throw apiError(`“${path}” is not an absolute path.`, { code: 'badRequest', hint: 'Begin with / or ~.' });
       const real = path.replace(/^~/, '/home/ana').replace(/\/+$/, '');
-      if (real.includes('missing')) throw apiError(`There is no folder ${real}.`, { code: 'refused', hint: 'Make it first, or choose another one.' });
+      if (real.includes('missing'))
+        throw apiError(`There is no folder ${real}.`, {
+          code: 'refused',
+          hint: 'Make it first, or choose another one.',
+        });
       let found = this.projects.find((one) => one.path === real);
       if (!found) {
         found = project(real.split('/').at(-1) ?? real, real);
@@ -145,13 +296,20 @@ export class FakeEngine {
       return { project: found };
     },
     'thread/start': ({ projectId, target: to }) => {
-      const live = this.add({ summary: summary(projectId, '', to ?? target('claude', 'opus', 'high'), { updatedAt: Date.now() }), messages: [], texts: new Map() });
+      const live = this.add({
+        summary: summary(projectId, '', to ?? target('claude', 'opus', 'high'), { updatedAt: Date.now() }),
+        messages: [],
+        texts: new Map(),
+      });
       live.known.clear();
       this.touch(live);
       return { thread: live.summary };
     },
     'thread/list': ({ projectId, archived }) => ({
-      threads: [...this.threads.values()].map((one) => one.summary).filter((one) => (projectId === null || one.projectId === projectId) && (archived || !one.archived)).sort((a, b) => b.updatedAt - a.updatedAt),
+      threads: [...this.threads.values()]
+        .map((one) => one.summary)
+        .filter((one) => (projectId === null || one.projectId === projectId) && (archived || !one.archived))
+        .sort((a, b) => b.updatedAt - a.updatedAt),
     }),
     'thread/read': ({ threadId, at, limit }) => {
       const thread = this.at(threadId);
@@ -164,11 +322,28 @@ export class FakeEngine {
       if (at.type === 'around') from = Math.max(0, find(at.seq) - Math.floor(most / 2));
       const to = at.type === 'before' ? find(at.seq) : Math.min(all.length, from + most);
       return {
-        thread: thread.summary, messages: all.slice(from, to), hasBefore: from > 0, hasAfter: to < all.length, turn: thread.turn, queue: thread.queue,
-        approvals: thread.approvals.filter((one) => one.state === 'open' || one.turn === thread.turn?.id), sessions: this.sessions(thread), draft: thread.draft, event: thread.event,
+        thread: thread.summary,
+        messages: all.slice(from, to),
+        cuts: [],
+        hasBefore: from > 0,
+        hasAfter: to < all.length,
+        turn: thread.turn,
+        queue: thread.queue,
+        approvals: thread.approvals.filter((one) => one.state === 'open' || one.turn === thread.turn?.id),
+        sessions: this.sessions(thread),
+        draft: thread.draft,
+        event: thread.event,
       };
     },
-    'thread/sessions': ({ threadId }) => ({ sessions: this.sessions(this.at(threadId)).map((session) => ({ session, own: [], told: [], leftOut: [], above: [] })) }),
+    'thread/sessions': ({ threadId }) => ({
+      sessions: this.sessions(this.at(threadId)).map((session) => ({
+        session,
+        own: [],
+        told: [],
+        leftOut: [],
+        above: [],
+      })),
+    }),
     'thread/rename': ({ threadId, title }) => this.summaryAfter(threadId, { title }),
     'thread/archive': ({ threadId, on }) => this.summaryAfter(threadId, { archived: on }),
     'thread/pin': ({ threadId, on }) => this.summaryAfter(threadId, { pinned: on }),
@@ -188,14 +363,16 @@ export class FakeEngine {
     },
     'thread/seen': ({ threadId, seq }) => {
       const thread = this.at(threadId);
-      if (seq > thread.summary.seenSeq) this.summaryAfter(threadId, { seenSeq: seq, updatedAt: thread.summary.updatedAt });
+      if (seq > thread.summary.seenSeq)
+        this.summaryAfter(threadId, { seenSeq: seq, updatedAt: thread.summary.updatedAt });
       return {};
     },
     'thread/draft': ({ threadId, text: draft }) => {
       this.at(threadId).draft = draft;
       return {};
     },
-    'thread/target': ({ threadId, target: to }) => this.summaryAfter(threadId, { target: to, updatedAt: this.at(threadId).summary.updatedAt }),
+    'thread/target': ({ threadId, target: to }) =>
+      this.summaryAfter(threadId, { target: to, updatedAt: this.at(threadId).summary.updatedAt }),
     'event/watch': ({ threadIds }) => {
       this.watched = new Set(threadIds);
       return {};
@@ -215,7 +392,10 @@ export class FakeEngine {
     },
     'queue/edit': ({ threadId, queuedId, text: next }) => {
       const thread = this.at(threadId);
-      thread.queue = next === null ? thread.queue.filter((one) => one.id !== queuedId) : thread.queue.map((one) => (one.id === queuedId ? { ...one, text: next } : one));
+      thread.queue =
+        next === null
+          ? thread.queue.filter((one) => one.id !== queuedId)
+          : thread.queue.map((one) => (one.id === queuedId ? { ...one, text: next } : one));
       this.tell(thread, { type: 'queue', queue: thread.queue });
       return {};
     },
@@ -236,27 +416,54 @@ export class FakeEngine {
       thread.answers.get(approvalId)?.(decision);
       return {};
     },
-    'approval/list': () => ({ approvals: [...this.threads.values()].flatMap((thread) => thread.approvals.filter((one) => one.state === 'open').map((approval) => ({ threadId: thread.summary.id, approval }))) }),
-    'handoff/preview': ({ threadId, target: to, withText }) => this.preview(this.at(threadId), to ?? this.at(threadId).summary.target, withText),
+    'approval/list': () => ({
+      approvals: [...this.threads.values()].flatMap((thread) =>
+        thread.approvals
+          .filter((one) => one.state === 'open')
+          .map((approval) => ({ threadId: thread.summary.id, approval })),
+      ),
+    }),
+    'handoff/preview': ({ threadId, target: to, withText }) =>
+      this.preview(this.at(threadId), to ?? this.at(threadId).summary.target, withText),
     'handoff/text': ({ threadId, messageId }) => {
       const thread = this.at(threadId);
       const one = thread.messages.find((other) => other.id === messageId);
       const exact = thread.texts.get(messageId);
-      if (one?.notice?.type !== 'handover' || exact === undefined) throw apiError('This divider does not exist any more.', { code: 'notFound' });
-      const lines: Record<number, [string, number]> = { 10: ['worker.log, 06:00 to 07:00: “2026-11-30T06:00:01Z lease 9f2c taken by…”', 38_200], 13: ['Here is the customer’s export, for the ids only', 4_100], 16: ['STRIPE_KEY=sk_live_51H… for the replay', 210] };
-      return { text: exact, leftOut: one.notice.leftOut.map(({ range, reason }) => ({ seq: range.from, user: true, line: lines[range.from]?.[0] ?? `message ${range.from}`, bytes: lines[range.from]?.[1] ?? 800, reason })) };
+      if (one?.notice?.type !== 'handover' || exact === undefined)
+        throw apiError('This divider does not exist any more.', { code: 'notFound' });
+      const lines: Record<number, [string, number]> = {
+        10: ['worker.log, 06:00 to 07:00: “2026-11-30T06:00:01Z lease 9f2c taken by…”', 38_200],
+        13: ['Here is the customer’s export, for the ids only', 4_100],
+        16: ['STRIPE_KEY=sk_live_51H… for the replay', 210],
+      };
+      return {
+        text: exact,
+        leftOut: one.notice.leftOut.map(({ range, reason }) => ({
+          seq: range.from,
+          user: true,
+          line: lines[range.from]?.[0] ?? `message ${range.from}`,
+          bytes: lines[range.from]?.[1] ?? 800,
+          reason,
+        })),
+      };
     },
     'message/pin': ({ threadId, messageId, on }) => this.flag(threadId, messageId, { pinned: on }),
     'message/exclude': ({ threadId, messageId, on }) => this.flag(threadId, messageId, { excluded: on }),
     'part/read': ({ threadId, messageId, key }) => {
-      const found = this.at(threadId).messages.find((one) => one.id === messageId)?.parts.find((one) => one.key === key);
+      const found = this.at(threadId)
+        .messages.find((one) => one.id === messageId)
+        ?.parts.find((one) => one.key === key);
       if (!found) throw apiError('This part does not exist any more.', { code: 'notFound' });
       return { part: found };
     },
     'provider/list': () => ({ providers: this.providers }),
     'provider/pick': ({ provider, path }) => {
       if (path?.includes('missing')) throw apiError(`There is no program ${path}.`, { code: 'refused' });
-      this.providers = this.providers.map((one) => (one.id === provider ? { ...one, path, state: 'ready', problem: null, found: 'your own choice', version: '1.0.0' } : one));
+      this.providers = this.providers.map((one) =>
+        one.id === provider
+          ? { ...one, path, state: 'ready', problem: null, found: 'your own choice', version: '1.0.0' }
+          : one,
+      );
       this.broadcast({ type: 'providers', providers: this.providers });
       return { providers: this.providers };
     },
@@ -267,7 +474,9 @@ export class FakeEngine {
           const whole = one.parts.map((other) => (other.body.type === 'text' ? other.body.text : '')).join(' ');
           if (!all.every((word) => whole.toLowerCase().includes(word))) return [];
           const from = Math.max(0, whole.toLowerCase().indexOf(all[0] ?? '') - 40);
-          return [{ threadId: thread.summary.id, seq: one.seq, excerpt: whole.slice(from, from + 140), at: one.createdAt }];
+          return [
+            { threadId: thread.summary.id, seq: one.seq, excerpt: whole.slice(from, from + 140), at: one.createdAt },
+          ];
         }),
       );
       return { hits: hits.sort((a, b) => b.at - a.at).slice(0, 50), notSearched: null };
@@ -294,10 +503,22 @@ export class FakeEngine {
     return {};
   }
 
-  private async preview(thread: Live, to: Target, withText: boolean, below?: Message): Promise<Methods['handoff/preview']['response']> {
+  private async preview(
+    thread: Live,
+    to: Target,
+    withText: boolean,
+    below?: Message,
+  ): Promise<Methods['handoff/preview']['response']> {
     const messages = below ? thread.messages.filter((one) => one.seq < below.seq) : thread.messages;
     const made = await make(messages, to, thread.known.get(to.provider) ?? null);
-    return { target: to, kind: made.kind, handover: made.handover, text: withText ? made.text : null, leftOut: made.leftOut, hash: made.hash };
+    return {
+      target: to,
+      kind: made.kind,
+      handover: made.handover,
+      text: withText ? made.text : null,
+      leftOut: made.leftOut,
+      hash: made.hash,
+    };
   }
 
   private async startTurn(params: Params<'turn/start'>): Promise<Response<'turn/start'>> {
@@ -306,7 +527,13 @@ export class FakeEngine {
     const thread = this.at(params.threadId);
     const to = params.target ?? thread.summary.target;
     if (thread.turn) {
-      const queued: Queued = { id: id('queued'), clientId: params.clientTurnId, text: params.text, target: to, at: Date.now() };
+      const queued: Queued = {
+        id: id('queued'),
+        clientId: params.clientTurnId,
+        text: params.text,
+        target: to,
+        at: Date.now(),
+      };
       thread.queue.push(queued);
       this.tell(thread, { type: 'queue', queue: thread.queue });
       return { type: 'queued', queuedId: queued.id };
@@ -314,7 +541,10 @@ export class FakeEngine {
     const preview = await this.preview(thread, to, false);
     if (params.previewHash !== null && params.previewHash !== preview.hash) return { type: 'changed', preview };
     const seq = (thread.messages.at(-1)?.seq ?? 0) + 1;
-    const one = this.put(thread, message('user', seq, Date.now(), { provider: to.provider, parts: [text(params.text)] }));
+    const one = this.put(
+      thread,
+      message('user', seq, Date.now(), { provider: to.provider, parts: [text(params.text)] }),
+    );
     this.tell(thread, { type: 'message', message: one });
     if (thread.summary.title === '') this.touch(thread, { title: params.text.split('\n')[0]?.slice(0, 80) ?? '' });
     const turnId = this.begin(thread, one, to);
@@ -329,17 +559,34 @@ export class FakeEngine {
     if (!next) return;
     this.tell(thread, { type: 'queue', queue: thread.queue });
     const seq = (thread.messages.at(-1)?.seq ?? 0) + 1;
-    const queued = this.put(thread, message('user', seq, Date.now(), { provider: next.target.provider, parts: [text(next.text)] }));
+    const queued = this.put(
+      thread,
+      message('user', seq, Date.now(), { provider: next.target.provider, parts: [text(next.text)] }),
+    );
     this.tell(thread, { type: 'message', message: queued });
     this.begin(thread, queued, next.target);
   }
 
   /** Runs a turn for a message that stands in the transcript. */
   begin(thread: Live, one: Message, to: Target): string {
-    thread.turn = { id: id('turn'), messageId: one.id, target: to, phase: 'preparing', startedAt: Date.now(), attempt: 1, retry: null };
+    thread.turn = {
+      id: id('turn'),
+      messageId: one.id,
+      target: to,
+      phase: 'preparing',
+      startedAt: Date.now(),
+      attempt: 1,
+      retry: null,
+    };
     if (one.state !== 'done') {
       this.put(thread, { ...one, state: 'done', provider: to.provider });
-      this.tell(thread, { type: 'messageState', messageId: one.id, state: 'done', endedAt: null, provider: to.provider });
+      this.tell(thread, {
+        type: 'messageState',
+        messageId: one.id,
+        state: 'done',
+        endedAt: null,
+        provider: to.provider,
+      });
     }
     this.tell(thread, { type: 'turn', turn: thread.turn });
     this.touch(thread, { mark: 'running' });
@@ -351,12 +598,20 @@ export class FakeEngine {
 
   /** The transition's notice, once the agent has taken the message. */
   async handOver(thread: Live, one: Message, to: Target): Promise<void> {
-    const made = await make(thread.messages.filter((other) => other.seq < one.seq), to, thread.known.get(to.provider) ?? null);
+    const made = await make(
+      thread.messages.filter((other) => other.seq < one.seq),
+      to,
+      thread.known.get(to.provider) ?? null,
+    );
     thread.known.set(to.provider, one.seq);
     if (!made.handover || made.text === null) return;
-    const notice = this.put(thread, message('system', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), { notice: { type: 'handover', ...made.handover } }));
+    const notice = this.put(
+      thread,
+      message('system', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), {
+        notice: { type: 'handover', ...made.handover },
+      }),
+    );
     thread.texts.set(notice.id, made.text);
     this.tell(thread, { type: 'message', message: notice });
   }
 }
-

@@ -26,25 +26,43 @@ export function lease(ms: number): Date {
 
 Nothing else is touched.`;
 
-export async function play(engine: FakeEngine, thread: Live, goOn: Message | null, asked: string, one?: Message, to?: Target): Promise<void> {
+export async function play(
+  engine: FakeEngine,
+  thread: Live,
+  goOn: Message | null,
+  asked: string,
+  one?: Message,
+  to?: Target,
+): Promise<void> {
   let stopped = false;
   let wake: (() => void) | null = null;
   thread.stop = () => {
     stopped = true;
     wake?.();
   };
-  const pause = () => new Promise<void>((resolve) => {
-    wake = resolve;
-    setTimeout(resolve, engine.pace);
-  });
+  const pause = () =>
+    new Promise<void>((resolve) => {
+      wake = resolve;
+      setTimeout(resolve, engine.pace);
+    });
   const phase = (next: NonNullable<Live['turn']>['phase']) => {
     if (!thread.turn) return;
     thread.turn = { ...thread.turn, phase: next };
     engine.tell(thread, { type: 'turn', turn: thread.turn });
   };
   const end = (reply: Message, state: Message['state']) => {
-    const done = engine.put(thread, { ...(thread.messages.find((other) => other.id === reply.id) ?? reply), state, endedAt: Date.now() });
-    engine.tell(thread, { type: 'messageState', messageId: done.id, state, endedAt: done.endedAt, provider: done.provider });
+    const done = engine.put(thread, {
+      ...(thread.messages.find((other) => other.id === reply.id) ?? reply),
+      state,
+      endedAt: Date.now(),
+    });
+    engine.tell(thread, {
+      type: 'messageState',
+      messageId: done.id,
+      state,
+      endedAt: done.endedAt,
+      provider: done.provider,
+    });
     finish(state === 'done' ? 'idle' : 'failed');
   };
   const finish = (mark: 'idle' | 'failed') => {
@@ -74,8 +92,16 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
     engine.put(thread, { ...current, parts: [...current.parts.filter((other) => other.key !== made.key), made] });
     engine.tell(thread, { type: 'part', messageId: reply.id, part: made });
   };
-  const fail = (provider: string, failure: { kind: 'notLoggedIn' | 'unavailable'; message: string; hint: string | null }) => {
-    const notice = engine.put(thread, message('system', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), { notice: { type: 'error', provider, failure: { ...failure, retryAt: null } } }));
+  const fail = (
+    provider: string,
+    failure: { kind: 'notLoggedIn' | 'unavailable'; message: string; hint: string | null },
+  ) => {
+    const notice = engine.put(
+      thread,
+      message('system', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), {
+        notice: { type: 'error', provider, failure: { ...failure, retryAt: null } },
+      }),
+    );
     engine.tell(thread, { type: 'message', message: notice });
   };
 
@@ -90,14 +116,35 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
   if (low.includes('refuse') && seen === undefined) {
     thread.texts.set(`refused ${one.id}`, '');
     engine.put(thread, { ...one, state: 'notAnswered' });
-    engine.tell(thread, { type: 'messageState', messageId: one.id, state: 'notAnswered', endedAt: null, provider: to.provider });
-    fail(to.provider, { kind: 'notLoggedIn', message: 'Not logged in · Please run /login', hint: 'Run `claude` in a terminal and log in, then send it again.' });
+    engine.tell(thread, {
+      type: 'messageState',
+      messageId: one.id,
+      state: 'notAnswered',
+      endedAt: null,
+      provider: to.provider,
+    });
+    fail(to.provider, {
+      kind: 'notLoggedIn',
+      message: 'Not logged in · Please run /login',
+      hint: 'Run `claude` in a terminal and log in, then send it again.',
+    });
     return finish('failed');
   }
   phase('sent');
   await pause();
   await engine.handOver(thread, one, to);
-  const reply = engine.put(thread, message('assistant', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), { provider: to.provider, model: to.model ?? engine.providers.find((other) => other.id === to.provider)?.models.find((other) => other.default)?.id ?? null, state: 'open', endedAt: null }));
+  const reply = engine.put(
+    thread,
+    message('assistant', (thread.messages.at(-1)?.seq ?? 0) + 1, Date.now(), {
+      provider: to.provider,
+      model:
+        to.model ??
+        engine.providers.find((other) => other.id === to.provider)?.models.find((other) => other.default)?.id ??
+        null,
+      state: 'open',
+      endedAt: null,
+    }),
+  );
   engine.tell(thread, { type: 'message', message: reply });
   phase('streaming');
   if (low.includes('think')) add(reply, part({ type: 'reasoning', text: 'First the test, then the lease.' }));
@@ -115,19 +162,56 @@ export async function play(engine: FakeEngine, thread: Live, goOn: Message | nul
     engine.touch(thread, { mark: 'waiting' });
     const decision = await new Promise<string>((resolve) => {
       const current = thread.messages.find((other) => other.id === reply.id) ?? reply;
-      if (low.includes('edit')) engine.ask(thread, current, { type: 'edit', files: [{ path: 'src/a.ts', diff: '@@ -1,2 +1,2 @@\n-const a = 1;\n+const a = 2;\n export { a };\n' }] }, null, resolve);
-      else engine.ask(thread, current, { type: 'command', command: 'rm -rf build', cwd: '/home/ana/code/parcel-api' }, 'The old build is in the way.', resolve);
+      if (low.includes('edit'))
+        engine.ask(
+          thread,
+          current,
+          {
+            type: 'edit',
+            files: [{ path: 'src/a.ts', diff: '@@ -1,2 +1,2 @@\n-const a = 1;\n+const a = 2;\n export { a };\n' }],
+          },
+          null,
+          resolve,
+        );
+      else
+        engine.ask(
+          thread,
+          current,
+          { type: 'command', command: 'rm -rf build', cwd: '/home/ana/code/parcel-api' },
+          'The old build is in the way.',
+          resolve,
+        );
     });
-    if (decision === 'deny') add(reply, { ...part({ type: 'command', command: 'rm -rf build', status: 'declined', exitCode: null, output: '' }), key });
+    if (decision === 'deny')
+      add(reply, {
+        ...part({ type: 'command', command: 'rm -rf build', status: 'declined', exitCode: null, output: '' }),
+        key,
+      });
     else add(reply, { ...command('rm -rf build', 0, ''), key });
   }
-  const words = low.includes('slow') ? `${ANSWER}\n\n${'More of the same, slowly. '.repeat(60)}` : low.includes('say ') ? asked.slice(low.indexOf('say ') + 4) : low.includes('fail') ? 'The bucket refills per key, so a burst from one key cannot starve another. Next I' : ANSWER;
+  const words = low.includes('slow')
+    ? `${ANSWER}\n\n${'More of the same, slowly. '.repeat(60)}`
+    : low.includes('say ')
+      ? asked.slice(low.indexOf('say ') + 4)
+      : low.includes('fail')
+        ? 'The bucket refills per key, so a burst from one key cannot starve another. Next I'
+        : ANSWER;
   await grow(reply, words);
   thread.context.set(to.provider, (thread.context.get(to.provider) ?? 12_000) + 1_800);
   thread.known.set(to.provider, thread.messages.at(-1)?.seq ?? 0);
   if (low.includes('fail') && !stopped) {
-    const cut = engine.put(thread, { ...(thread.messages.find((other) => other.id === reply.id) ?? reply), state: 'failed', endedAt: Date.now() });
-    engine.tell(thread, { type: 'messageState', messageId: cut.id, state: 'failed', endedAt: cut.endedAt, provider: cut.provider });
+    const cut = engine.put(thread, {
+      ...(thread.messages.find((other) => other.id === reply.id) ?? reply),
+      state: 'failed',
+      endedAt: Date.now(),
+    });
+    engine.tell(thread, {
+      type: 'messageState',
+      messageId: cut.id,
+      state: 'failed',
+      endedAt: cut.endedAt,
+      provider: cut.provider,
+    });
     fail(to.provider, { kind: 'unavailable', message: '529, overloaded. Tried 3 times in 41 s.', hint: null });
     return finish('failed');
   }
