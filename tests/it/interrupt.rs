@@ -77,15 +77,8 @@ async fn ends_commands_and_nothing_else(agent: ProviderId) {
             let ticks = format!("run: until [ -e {} ]; do echo tick; sleep 0.02; done", go.display());
             (format!("{ticks}\nstream 60"), format!("run: sh {}", path.display()))
         } else {
-<<<<<<< HEAD
             let held = format!("[[text:{name}]][[gate:{name}]][[slow:60:10]]");
             (held, format!("[[tool:bash:sh {}]][[say:never said]]", path.display()))
-=======
-            (
-                format!("[[text:{name}]][[slow:600:20]]"),
-                format!("[[tool:bash:sh {}]][[say:never said]]", path.display()),
-            )
->>>>>>> main
         };
         let elsewhere = app.mark();
         app.send(other, target(&agent), &streams).await;
