@@ -35,8 +35,9 @@ pub fn said(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 pub async fn claude_turn(cli: &mut Cli, text: &str) -> (String, String) {
     cli.prompt(&uuid(), text).await;
     let result = cli.result().await;
-    let replies = cli.seen().iter().filter(|line| line["type"] == "assistant");
-    let anchor = owned(&replies.last().expect("a reply")["uuid"]);
+    let mut newest_first = cli.seen().iter().rev();
+    let reply = newest_first.find(|line| line["type"] == "assistant");
+    let anchor = owned(&reply.expect("a reply")["uuid"]);
     (owned(&result["session_id"]), anchor)
 }
 

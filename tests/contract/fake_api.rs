@@ -264,7 +264,10 @@ async fn a_wrong_directive_and_an_unknown_path_do_not_pass_in_silence() {
     let api = FakeApi::start().await;
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
     let body = json!({"messages": [{"role": "user", "content": "x [[error:402]]"}], "tools": [{"name": "Bash"}]});
-    let answer = http.post(format!("{}/v1/messages", api.base_url())).json(&body).send().await.expect("an answer");
+    let messages = || http.post(format!("{}/v1/messages", api.base_url()));
+    assert_eq!(messages().json(&body).send().await.expect("an answer").status(), 401, "no key");
+    let messages = || messages().header("x-api-key", FAKE_KEY);
+    let answer = messages().json(&body).send().await.expect("an answer");
     assert_eq!(answer.status(), 400);
     assert!(answer.text().await.expect("a body").contains("wrong directive"));
     let answer = http.get(format!("{}/elsewhere", api.base_url())).send().await.expect("an answer");
@@ -274,8 +277,7 @@ async fn a_wrong_directive_and_an_unknown_path_do_not_pass_in_silence() {
     let through = reqwest::Client::builder().proxy(proxy).build().expect("a client");
     assert_eq!(through.get("http://example.invalid/v1/models").send().await.expect("an answer").status(), 404);
     assert_eq!(api.strays(), ["GET /elsewhere", "GET http://example.invalid/v1/models"]);
-    let whole = http.post(format!("{}/v1/messages", api.base_url()));
-    let whole: Value = whole
+    let whole: Value = messages()
         .json(&json!({"messages": [{"role": "user", "content": "hi"}]}))
         .send()
         .await
@@ -294,4 +296,58 @@ async fn dropped_it_is_gone() {
     drop(api);
     let refused = tokio::net::TcpStream::connect(addr).await.expect_err("nobody listens");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn logged_out_each_cli_says_so() {
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api).logged_out();
+    let mut claude = Cli::claude(&home, &home.work(), &[]);
+    claude.prompt(&uuid(), "hello").await;
+    let result = claude.result().await;
+    assert_eq!((&result["is_error"], &result["result"]), (&json!(true), &json!("Not logged in · Please run /login")));
+    let mut codex = Cli::codex(&home, &home.work()).await;
+    let account = codex.call("account/read", json!({})).await;
+    let account = account.expect("an answer");
+    assert_eq!((&account["account"], &account["requiresOpenaiAuth"]), (&Value::Null, &json!(true)));
+    // Codex takes a turn all the same and asks its API without a key.
+    let thread = codex_thread(&mut codex, &home).await;
+    let turn = codex_turn(&mut codex, &thread, "hello").await;
+    assert_eq!(turn["status"], "failed");
+    assert_eq!(turn["error"]["codexErrorInfo"], json!({"httpConnectionFailed": {"httpStatusCode": 401}}));
+    assert_eq!(api.strays(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_program_of_another_language_drives_it_through_its_stdin() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_fake-api"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("it starts");
+    let mut stdin = child.stdin.take().expect("stdin");
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    let mut answers = Vec::new();
+    let place = lines.next_line().await.expect("a line").expect("a line");
+    let place: Value = serde_json::from_str(&place).expect("JSON");
+    for command in [
+        json!({"do": "put_text", "key": "k", "text": "NONCE"}),
+        json!({"do": "rule", "error": "529"}),
+        json!({"do": "nonces", "nonces": ["NONCE"]}),
+        json!({"do": "nothing"}),
+    ] {
+        stdin.write_all(format!("{command}\n").as_bytes()).await.expect("it reads");
+        let line = lines.next_line().await.expect("a line").expect("a line");
+        answers.push(serde_json::from_str::<Value>(&line).expect("JSON"));
+    }
+    assert_eq!(answers[0..2], [json!({}), json!({})]);
+    assert_eq!(answers[2]["rows"], json!([]));
+    assert_eq!(answers[3], json!({"error": "no such command: \"nothing\""}));
+    let folder = std::path::PathBuf::from(place["work"].as_str().expect("a folder"));
+    assert!(folder.is_dir());
+    drop(stdin);
+    assert!(child.wait().await.expect("it ends").success());
+    assert!(!folder.exists());
 }

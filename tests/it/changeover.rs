@@ -8,9 +8,7 @@ use changeover_core::{
     seq::{Seq, SeqRange},
     transition::TransitionKind,
 };
-use changeover_engine::api::types::{
-    MessageSwitchParams, Nothing, TurnStartParams, TurnStartResponse,
-};
+use changeover_engine::api::types::{MessageSwitchParams, Nothing, TurnStartParams, TurnStartResponse};
 use changeover_tests::{
     agents::AgentHome,
     app::{self, App, session_records},
@@ -247,7 +245,7 @@ async fn fc2_a_preview_that_changed_sends_and_stores_nothing() {
     let changed: TurnStartResponse = talk.app.get("turn/start", &start(&seen.hash)).await;
     let TurnStartResponse::Changed { preview } = changed else { panic!("{changed:?}") };
     assert_ne!(preview.hash, seen.hash);
-    assert_eq!(preview, talk.app.preview(talk.thread, &codex()).await, "the preview as it now is");
+    assert_eq!(*preview, talk.app.preview(talk.thread, &codex()).await, "the preview as it now is");
     let told = |text: &Option<String>| text.as_ref().expect("a handoff").contains(&first.nonce);
     assert_eq!((told(&seen.text), told(&preview.text)), (true, false));
     assert_eq!((rows(), api.requests().len()), (stored, sent));

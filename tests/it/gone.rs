@@ -6,11 +6,7 @@ use std::{
 };
 
 use changeover_core::{
-    failure::FailureKind,
-    id::ThreadId,
-    notice::Notice,
-    provider::ProviderId,
-    session::SessionRecord,
+    failure::FailureKind, id::ThreadId, notice::Notice, provider::ProviderId, session::SessionRecord,
     transition::TransitionKind,
 };
 use changeover_tests::{

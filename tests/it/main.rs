@@ -6,8 +6,13 @@
     reason = "this crate is only ever a test: a step that does not hold must stop it loudly"
 )]
 
+mod approval;
 mod changeover;
 mod command;
+mod crash;
 mod gone;
+mod interrupt;
 mod mcp;
+mod one_engine;
 mod refusal;
+mod serve;

@@ -123,11 +123,16 @@ impl AgentHome {
     /// Takes the keys away: Claude Code says that it is not logged in, and Codex uses its own OpenAI provider
     /// (still pointed at the fake API) without an account.
     pub fn logged_out(mut self) -> Self {
+        self.log_out();
+        self
+    }
+
+    /// The same in place. What is already running keeps the keys it was started with.
+    pub fn log_out(&mut self) {
         let base = self.env["ANTHROPIC_BASE_URL"].clone();
         self.env.remove("ANTHROPIC_API_KEY");
         self.env.remove("FAKE_API_KEY");
         self.write_codex_config(&format!("openai_base_url = \"{base}/v1\"\n{CODEX_COMMON}"));
-        self
     }
 
     /// Replaces Codex's config.toml.

@@ -68,12 +68,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("a task of the harness panicked")
 }
 
-/// The program under test: `CHANGEOVER_TEST_BIN`, else `changeover` in the folder that this test was built into.
+/// The program under test: `CHANGEOVER_BIN`, else `changeover` in the folder that this test was built into.
 ///
 /// # Panics
 /// When it is not there: a test of the app is never skipped in silence.
 pub fn binary() -> PathBuf {
-    let path = match std::env::var_os("CHANGEOVER_TEST_BIN") {
+    let path = match std::env::var_os("CHANGEOVER_BIN") {
         Some(given) => PathBuf::from(given),
         None => {
             let own = std::env::current_exe().expect("this test's own path");
@@ -82,7 +82,7 @@ pub fn binary() -> PathBuf {
     };
     assert!(
         path.is_file(),
-        "{} is missing: build it (`cargo build -p changeover-server`) or set CHANGEOVER_TEST_BIN",
+        "{} is missing: build it (`cargo build -p changeover-server`) or set CHANGEOVER_BIN",
         path.display()
     );
     path
@@ -158,6 +158,12 @@ impl App {
         let address: Address = serde_json::from_str(&text).expect("an address");
         let client = Client::connect(&address).await;
         Self { child, data, address, client, log }
+    }
+
+    /// A connection to whatever engine has this data folder.
+    pub async fn find(data: &Path) -> Client {
+        let text = std::fs::read_to_string(data.join("engine.json")).expect("engine.json");
+        Client::connect(&serde_json::from_str(&text).expect("an address")).await
     }
 
     /// Its process id.

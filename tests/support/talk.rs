@@ -119,7 +119,8 @@ impl<'a> Talk<'a> {
 
     /// Waits until the open turn's prompt is written, or about to be.
     pub async fn sent(&self, mark: usize) {
-        let sent = |body: &EventBody| matches!(body, EventBody::Turn { turn: Some(turn) } if turn.phase == TurnPhase::Sent);
+        let sent =
+            |body: &EventBody| matches!(body, EventBody::Turn { turn: Some(turn) } if turn.phase == TurnPhase::Sent);
         self.app.event_from(mark, |e| e.thread_id == Some(self.thread) && sent(&e.body)).await;
     }
 
@@ -144,7 +145,11 @@ impl<'a> Talk<'a> {
                 let notice = self.handovers().await.pop().expect("a notice");
                 assert_eq!(Some(&notice.1), said.preview.handover.as_ref(), "the notice is what was previewed");
                 assert_eq!(self.app.handover_text(self.thread, notice.0).await, handed, "the divider's text");
-                assert_eq!(stored_handover(&self.app.database(), notice.0).as_deref(), Some(handed), "the database's text");
+                assert_eq!(
+                    stored_handover(&self.app.database(), notice.0).as_deref(),
+                    Some(handed),
+                    "the database's text"
+                );
                 assert_eq!(notice.1.hash, render::hash(handed));
                 assert_eq!(notice.1.bytes, handed.len() as u64);
                 format!("{handed}\n\n{}\n\n{}", render::NEW_MESSAGE_HEADING, said.text)
@@ -202,7 +207,10 @@ impl<'a> Talk<'a> {
         }
         for sets in &sessions {
             let (id, place) = (&sets.session.session_id, places(sets));
-            shown.push_str(&format!("{} {id} knows up to {}: {place:?}\n", sets.session.provider, sets.session.known_upto_seq));
+            shown.push_str(&format!(
+                "{} {id} knows up to {}: {place:?}\n",
+                sets.session.provider, sets.session.known_upto_seq
+            ));
             let last_told = place.iter().filter(|(_, p)| p.contains(&Place::Told)).map(|(seq, _)| *seq).max();
             for message in &content {
                 let seq = message.seq;
@@ -220,12 +228,19 @@ impl<'a> Talk<'a> {
                     };
                     let found = table.row(nonce, id).map_or(0, |row| row.last);
                     if found != expected {
-                        wrong.push(format!("#{seq} ({nonce}) stands {found} times in the last request of {id}, not {expected}"));
+                        wrong.push(format!(
+                            "#{seq} ({nonce}) stands {found} times in the last request of {id}, not {expected}"
+                        ));
                     }
                 }
             }
             let known: BTreeSet<Seq> = content.iter().map(|message| message.seq).collect();
-            wrong.extend(place.keys().filter(|seq| !known.contains(seq)).map(|seq| format!("#{seq} is no content, but {id} has it")));
+            wrong.extend(
+                place
+                    .keys()
+                    .filter(|seq| !known.contains(seq))
+                    .map(|seq| format!("#{seq} is no content, but {id} has it")),
+            );
         }
         (shown, wrong)
     }

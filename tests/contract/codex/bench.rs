@@ -184,11 +184,11 @@ impl Open {
     pub async fn answered(&mut self, text: &str) -> String {
         let events = self.turn(text).await;
         assert_eq!(events.last(), Some(&RuntimeEvent::Ended(Ended::Completed)));
-        let anchors = events.into_iter().filter_map(|event| match event {
+        let anchor = events.into_iter().rev().find_map(|event| match event {
             RuntimeEvent::Anchor { anchor } => Some(anchor),
             _ => None,
         });
-        anchors.last().expect("an anchor")
+        anchor.expect("an anchor")
     }
 
     /// How a turn failed.

@@ -15,9 +15,12 @@ fn thought(item: &str, delta: &str) -> RuntimeEvent {
     RuntimeEvent::Reasoning { item: item.into(), delta: delta.into() }
 }
 
-/// The last state of each command: line, status, exit code, output.
-pub fn commands(events: &[RuntimeEvent]) -> Vec<(String, WorkStatus, Option<i32>, Option<String>)> {
-    let mut last: Vec<(String, (String, WorkStatus, Option<i32>, Option<String>))> = Vec::new();
+/// A command's line, status, exit code and output.
+type CommandState = (String, WorkStatus, Option<i32>, Option<String>);
+
+/// The last state of each command.
+pub fn commands(events: &[RuntimeEvent]) -> Vec<CommandState> {
+    let mut last: Vec<(String, CommandState)> = Vec::new();
     for event in events {
         if let RuntimeEvent::Command { item, command, status, exit_code, output } = event {
             last.retain(|(key, _)| key != item);

@@ -78,6 +78,10 @@ pub(super) async fn handle(
             ),
         };
     };
+    // As the vendors do: who is not logged in gets nothing.
+    if recorded.auth.is_none() {
+        return failure(wire, 401, n, &Plan::default());
+    }
     let plan = match script::plan(&asked, &recorded.path, recorded.bytes, &shared) {
         Ok(plan) => plan,
         Err(why) => {

@@ -19,6 +19,9 @@ use changeover_core::{
     transition::TransitionKind,
 };
 
+#[path = "../../../../tests/bench/rows.rs"]
+mod rows;
+
 /// Bytes of message `seq` of `messages`.
 type Size = fn(seq: u64, messages: u64) -> u64;
 
@@ -55,9 +58,8 @@ fn bodies(selection: &Selection) -> Vec<Item> {
 }
 
 fn main() {
-    println!("handoff text in memory, {RUNS} runs each, budget {} bytes", budget::DEFAULT);
-    println!("{:<28}{:>10}{:>12}{:>12}{:>8}{:>8}", "mix", "messages", "min µs", "median µs", "items", "used");
     for (name, size) in MIXES {
+        let mut thousand = 0.0;
         for messages in [1_000, 1_000_000] {
             let mut sizes = sizes(messages, size);
             let frame = Frame { kind: TransitionKind::Handoff, thread_read: None };
@@ -72,9 +74,22 @@ fn main() {
                 last = (selection.chosen.len(), selection.used);
             }
             times.sort_unstable();
-            let micros = |at: usize| times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+            let ms = times.first().map_or(0.0, |time| time.as_secs_f64() * 1e3);
             let (items, used) = last;
-            println!("{name:<28}{messages:>10}{:>12.1}{:>12.1}{items:>8}{used:>8}", micros(0), micros(RUNS / 2));
+            let what = format!("handoff text, in memory, {name}: of {messages}");
+            if messages == 1_000 {
+                thousand = ms;
+                rows::row(&what, &format!("{ms:.3} ms ({items} items, {used} bytes)"), "", None);
+                continue;
+            }
+            let ratio = ms / thousand;
+            let (held_to, met) = if name.starts_with("nothing") {
+                ("150 ms", ms <= 150.0)
+            } else {
+                ("10 ms, 2x", ms <= 10.0 && ratio <= 2.0)
+            };
+            let number = format!("{ms:.3} ms, {ratio:.2}x ({items} items, {used} bytes)");
+            rows::row(&what, &number, held_to, Some(met));
         }
     }
 }

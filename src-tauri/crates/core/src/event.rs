@@ -142,6 +142,28 @@ pub enum RuntimeEvent {
     },
 }
 
+impl RuntimeEvent {
+    /// Whether this appends to an item, so that what follows may be joined to it.
+    pub fn appends(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Reasoning { .. } | Self::CommandOutput { .. })
+    }
+
+    /// Takes the next event in if both append to the same item: one event that says the same as the two. Else gives it back.
+    pub fn join(&mut self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (Self::Text { item, delta }, Self::Text { item: same, delta: more })
+            | (Self::Reasoning { item, delta }, Self::Reasoning { item: same, delta: more })
+            | (Self::CommandOutput { item, delta }, Self::CommandOutput { item: same, delta: more })
+                if *item == same =>
+            {
+                delta.push_str(&more);
+                None
+            }
+            (_, next) => Some(next),
+        }
+    }
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
@@ -177,8 +199,8 @@ pub struct Keeps {
     pub interrupted_unanswered: Kept,
     /// After an interrupt in the middle of a reply.
     pub interrupted_answered: Kept,
-    /// After the process was killed in the middle of a reply. Of use only where it is `Everything`, after a
-    /// failure and an interrupt too: the turn may have ended just before the kill, in any way, without our hearing of it.
+    /// After the process was killed in the middle of a reply. `step` does not count on it: the turn may have ended just before
+    /// the kill, in any way, without our hearing of it (T10).
     pub killed_answered: Kept,
     /// Whether a session can be brought back to an anchor.
     pub rewinds: bool,
@@ -194,4 +216,31 @@ impl Keeps {
         killed_answered: Kept::Unknown,
         rewinds: false,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_appends_to_the_same_item_is_joined() {
+        let text = |item: &str, delta: &str| RuntimeEvent::Text { item: item.into(), delta: delta.into() };
+        let reasoning = |item: &str, delta: &str| RuntimeEvent::Reasoning { item: item.into(), delta: delta.into() };
+        let output = |item: &str, delta: &str| RuntimeEvent::CommandOutput { item: item.into(), delta: delta.into() };
+        for of in [text, reasoning, output] as [fn(&str, &str) -> RuntimeEvent; 3] {
+            let mut event = of("a", "1");
+            assert!(event.appends());
+            assert_eq!(event.join(of("a", "2")), None);
+            assert_eq!(event, of("a", "12"));
+            for other in [of("b", "3"), RuntimeEvent::Taken, RuntimeEvent::Ended(Ended::Completed)] {
+                assert_eq!(event.join(other.clone()), Some(other));
+            }
+            assert_eq!(event, of("a", "12"));
+        }
+        let mut event = text("a", "1");
+        assert_eq!(event.join(reasoning("a", "2")), Some(reasoning("a", "2")));
+        let whole = RuntimeEvent::Whole { item: "a".into(), reasoning: false, text: "2".into() };
+        assert!(!whole.appends());
+        assert_eq!(whole.clone().join(text("a", "1")), Some(text("a", "1")));
+    }
 }

@@ -1,5 +1,7 @@
 //! Every way a turn ends, and what its session then holds: T3, T9, T10, R5, R10, G16.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod turn_support;
 
 use changeover_core::{
@@ -196,7 +198,8 @@ fn t9_brought_back_until_it_is_answered() {
     assert_eq!((row.session_id.as_str(), row.rewind, row.incarnation), ("fork 2", false, 1));
 }
 
-/// T10: a process that is gone. Unanswered: brought back or dropped. Answered: only what holds for every end is certain.
+/// T10: a process that is gone: the session is brought back or dropped, answered or not, whatever was declared: its turn may
+/// have ended unheard.
 #[test]
 fn t10_the_process_exits() {
     for (phase, answered) in
@@ -207,23 +210,13 @@ fn t10_the_process_exits() {
                 let mut thread = Thread::stands_in(phase, keeps(kept, rewinds), true);
                 thread.anchored("a2");
                 let effects = thread.exits(claude());
-                let everything = SessionRecord { known_upto_seq: 4, anchor: Some("a2".into()), ..asked() };
-                let expected = match (answered, kept) {
-                    (true, Kept::Everything) => Some(everything),
-                    _ if rewinds => Some(brought_back()),
-                    _ => None,
-                };
+                let expected = rewinds.then(brought_back);
                 assert_eq!(thread.session(&claude()), expected.as_ref(), "{phase:?} {kept:?} {rewinds}");
                 let end = if answered { TurnPhase::Failed } else { TurnPhase::Refused };
                 assert_eq!((turn_in(&effects).phase, error_in(&effects)), (end, Some(FailureKind::Exited)));
             }
         }
     }
-    // A prompt-only CLI may have finished its reply unheard just before.
-    let after_kill = Keeps { killed_answered: Kept::PromptOnly, ..keeps(Kept::Everything, true) };
-    let mut thread = Thread::stands_in(TurnPhase::Streaming, after_kill, true);
-    thread.exits(claude());
-    assert_eq!(thread.session(&claude()), Some(&brought_back()));
 }
 
 #[test]

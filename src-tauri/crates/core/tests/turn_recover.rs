@@ -1,5 +1,7 @@
 //! The app died and starts again: what becomes of the turn in every phase (DESIGN 2b, T10, R5).
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod turn_support;
 
 use changeover_core::{
@@ -107,19 +109,15 @@ fn taken_is_refused() {
     }
 }
 
-/// Streaming and waiting: interrupted; the session keeps what holds for every way in which its turn may have ended unheard.
+/// Streaming and waiting: interrupted; the session is brought back or dropped, since its turn may have ended
+/// unheard.
 #[test]
 fn answered_is_interrupted() {
     for phase in [TurnPhase::Streaming, TurnPhase::Waiting] {
         for kept in [Kept::Nothing, Kept::PromptOnly, Kept::Everything, Kept::Unknown] {
             for rewinds in [true, false] {
                 let (thread, effects) = recovered(phase, keeps(kept, rewinds));
-                let turns = vec![told(2, 1, 0, vec![], None), told(6, 3, 2, vec![], Some("a1"))];
-                let expected = match kept {
-                    Kept::Everything => Some(session(claude(), "s1", 4, turns, None)),
-                    _ if rewinds => Some(brought_back()),
-                    _ => None,
-                };
+                let expected = rewinds.then(brought_back);
                 assert_eq!(thread.session(&claude()), expected.as_ref(), "{phase:?} {kept:?} {rewinds}");
                 assert_eq!((turn_in(&effects).phase, error_in(&effects)), (TurnPhase::Interrupted, None));
                 assert_eq!(states_in(&effects), [(MessageId(id(8)), MessageState::Interrupted)]);
@@ -156,7 +154,7 @@ fn interrupting_is_interrupted() {
     let mut thread = reread(&thread);
     let effects = thread.does(Input::Recover);
     assert_eq!(turn_in(&effects).phase, TurnPhase::Interrupted);
-    assert_eq!(thread.session(&claude()).map(|s| s.known_upto_seq), Some(4));
+    assert_eq!(thread.session(&claude()), Some(&brought_back()));
 }
 
 /// Commands that were said to run ended with the app; the queue waits for its person.

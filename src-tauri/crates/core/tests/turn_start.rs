@@ -1,5 +1,7 @@
 //! How a turn comes to be sent and answered: S1, T1, T2, T5, T8, R9.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod turn_support;
 
 use changeover_core::{

@@ -411,7 +411,7 @@ impl Inner {
                 None => self.store.thread(parent).map_or(None, |deleted| deleted.parent),
             };
         }
-        for (id, _) in &parents {
+        for id in parents.keys() {
             let (mut at, mut steps) = (Some(*id), 0);
             while let Some(up) = at.filter(|_| steps < 1_000) {
                 if up == thread {

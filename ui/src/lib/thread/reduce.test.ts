@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Event, EventBody, Message, Part, ThreadSummary } from '../api/gen';
-import { fromRead, KEPT, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, KEPT, laneLike, reduce, trimmed, withNewer, withPart, withOlder, type ThreadState } from './reduce';
 
 const thread: ThreadSummary = {
   id: 't',
@@ -63,6 +63,7 @@ function state(messages: Message[], more: Partial<ThreadState> = {}): ThreadStat
       thread,
       messages,
       hasBefore: false,
+      cuts: [],
       hasAfter: false,
       turn: null,
       queue: [],
@@ -232,6 +233,7 @@ describe('pages', () => {
   it('puts an older page before what is here, once', () => {
     const after = withOlder(state(stretch(61, 120), { hasBefore: true }), {
       messages: stretch(55, 64),
+      cuts: [],
       hasBefore: true,
     });
     expect(after.messages.map((one) => one.seq)).toEqual(stretch(55, 120).map((one) => one.seq));
@@ -239,13 +241,18 @@ describe('pages', () => {
 
   it('keeps a bounded number: the far end is dropped, and lanes stay', () => {
     const up = trimmed(
-      withOlder(state(stretch(101, 100 + KEPT), { hasBefore: true }), { messages: stretch(41, 100), hasBefore: true }),
+      withOlder(state(stretch(101, 100 + KEPT), { hasBefore: true }), {
+        messages: stretch(41, 100),
+        cuts: [],
+        hasBefore: true,
+      }),
       'newest',
     );
     expect([up.messages.length, up.messages[0]?.seq, up.hasAfter]).toEqual([KEPT, 41, true]);
     const down = trimmed(
       withNewer(state([message(1), handover(2), ...stretch(3, KEPT)], { hasAfter: true }), {
         messages: stretch(KEPT + 1, KEPT + 60),
+        cuts: [],
         hasAfter: true,
       }),
       'oldest',
@@ -255,9 +262,22 @@ describe('pages', () => {
     expect(trimmed(few, 'oldest')).toBe(few);
   });
 
+  it('knows what a page gives in short, until the part comes whole', () => {
+    const cut = (seq: number) => ({ seq, key: 'a', at: 2, bytes: 40 });
+    const now = withOlder(state([message(3, { parts: [text('a', 'xy')] })], { cuts: [cut(3)], hasBefore: true }), {
+      messages: [message(2, { parts: [text('a', 'ab')] })],
+      cuts: [cut(2)],
+      hasBefore: false,
+    });
+    expect(now.cuts).toEqual([cut(2), cut(3)]);
+    const whole = withPart(now, 'm2', text('a', 'a…b'));
+    expect([whole.cuts, whole.messages[0]?.parts]).toEqual([[cut(3)], [text('a', 'a…b')]]);
+    expect(reduce(whole, event(11, { type: 'part', messageId: 'm3', part: text('a', 'x…y') })).cuts).toEqual([]);
+  });
+
   it('keeps every message in its lane when pages come, go and are read again', () => {
     const now = state([message(5), handover(6), message(7)], { hasBefore: true });
-    const up = withOlder(now, { messages: [message(2), handover(3), message(4)], hasBefore: true });
+    const up = withOlder(now, { messages: [message(2), handover(3), message(4)], cuts: [], hasBefore: true });
     expect(up.lane).toBe(1);
     expect(laneLike(up, [message(5), handover(6)])).toBe(0);
     expect(laneLike(up, [handover(6), message(7), message(8)])).toBe(0);

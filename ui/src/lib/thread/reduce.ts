@@ -5,6 +5,7 @@
  */
 import type {
   Approval,
+  CutView,
   Event,
   Message,
   MessageId,
@@ -21,6 +22,8 @@ export interface ThreadState {
   readonly thread: ThreadSummary;
   /** One unbroken stretch, ascending by seq. */
   readonly messages: readonly Message[];
+  /** Parts too long for a page: what is left away of them, and where. */
+  readonly cuts: readonly CutView[];
   readonly hasBefore: boolean;
   readonly hasAfter: boolean;
   readonly turn: TurnView | null;
@@ -45,6 +48,7 @@ export function fromRead(read: ThreadReadResponse, lane: 0 | 1 = 0): ThreadState
   return {
     thread: read.thread,
     messages: read.messages,
+    cuts: read.cuts,
     hasBefore: read.hasBefore,
     hasAfter: read.hasAfter,
     turn: read.turn,
@@ -91,22 +95,34 @@ export function laneLike(old: ThreadState, messages: readonly Message[]): 0 | 1 
 }
 
 /** An older page put before what is here. */
-export function withOlder(state: ThreadState, page: Pick<ThreadReadResponse, 'messages' | 'hasBefore'>): ThreadState {
+export function withOlder(
+  state: ThreadState,
+  page: Pick<ThreadReadResponse, 'messages' | 'cuts' | 'hasBefore'>,
+): ThreadState {
   const first = state.messages[0];
   const older = first ? page.messages.filter((message) => message.seq < first.seq) : page.messages;
   return {
     ...state,
     messages: [...older, ...state.messages],
+    cuts: [...page.cuts, ...state.cuts],
     hasBefore: page.hasBefore,
     lane: flip(state.lane, changeovers(older)),
   };
 }
 
 /** A newer page put after what is here. */
-export function withNewer(state: ThreadState, page: Pick<ThreadReadResponse, 'messages' | 'hasAfter'>): ThreadState {
+export function withNewer(
+  state: ThreadState,
+  page: Pick<ThreadReadResponse, 'messages' | 'cuts' | 'hasAfter'>,
+): ThreadState {
   const last = state.messages.at(-1);
   const newer = last ? page.messages.filter((message) => message.seq > last.seq) : page.messages;
-  return { ...state, messages: [...state.messages, ...newer], hasAfter: page.hasAfter };
+  return {
+    ...state,
+    messages: [...state.messages, ...newer],
+    cuts: [...state.cuts, ...page.cuts],
+    hasAfter: page.hasAfter,
+  };
 }
 
 /** Drops what is more than is kept, at the end that is farther from what is read. */
@@ -168,6 +184,14 @@ function placePart(message: Message, part: Part): Message {
   return { ...message, parts };
 }
 
+/** A part as a whole, in the place of what was there of it. */
+export function withPart(state: ThreadState, id: MessageId, part: Part): ThreadState {
+  const seq = state.messages[find(state, id)]?.seq;
+  const next = change(state, id, (message) => placePart(message, part));
+  const cuts = state.cuts.filter((cut) => cut.seq !== seq || cut.key !== part.key);
+  return cuts.length === state.cuts.length ? next : { ...next, cuts };
+}
+
 /** Text is appended to prose and reasoning, to a command's output and to a tool's. */
 function append(part: Part, text: string): Part | null {
   const body = part.body;
@@ -222,7 +246,7 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
     case 'messageFlags':
       return change(state, body.messageId, (message) => ({ ...message, pinned: body.pinned, excluded: body.excluded }));
     case 'part':
-      return change(state, body.messageId, (message) => placePart(message, body.part));
+      return withPart(state, body.messageId, body.part);
     case 'text':
       return change(
         state,

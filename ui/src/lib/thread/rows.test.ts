@@ -67,6 +67,7 @@ function state(messages: Message[], more: Partial<ThreadState> = {}): ThreadStat
       thread,
       messages,
       hasBefore: false,
+      cuts: [],
       hasAfter: false,
       turn: null,
       queue: [],

@@ -5,6 +5,7 @@ import type {
   ApiError,
   ApprovalDecision,
   ApprovalId,
+  CutView,
   Event,
   HandoffPreviewResponse,
   MessageId,
@@ -13,7 +14,7 @@ import type {
   ThreadId,
 } from '../api/gen';
 import { asApiError } from '../api/transport/transport';
-import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, type ThreadState } from './reduce';
+import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, withPart, type ThreadState } from './reduce';
 import { RowMemory, rowsOf, type Row } from './rows';
 
 const PAGE = 60;
@@ -36,6 +37,8 @@ export class Thread {
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
   /** What the person opened or closed; rows out of view are not kept, so it stands here. */
+  /** Counts up when the person sends something: the view goes to the end. */
+  sending = $state(0);
   /** Counts up when the person opened or closed something: the view stays where it is. */
   held = $state(0);
   private opened = new SvelteMap<string, boolean>();
@@ -171,6 +174,21 @@ export class Thread {
     }
   }
 
+  /** What is left away of a part, because it is too long for a page. */
+  cut(seq: number, key: string): CutView | undefined {
+    return this.state?.cuts.find((one) => one.seq === seq && one.key === key);
+  }
+
+  /** Reads a part whole. */
+  async readPart(messageId: MessageId, key: string): Promise<void> {
+    try {
+      const { part } = await call('part/read', { threadId: this.id, messageId, key });
+      if (this.state) this.state = withPart(this.state, messageId, part);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
   /** Lets go of far messages. Apart from adding any: the list can follow one end at a time. */
   trim(from: 'oldest' | 'newest'): void {
     if (this.state) this.state = trimmed(this.state, from);
@@ -205,6 +223,7 @@ export class Thread {
 
   async send(text: string, previewHash: string | null): Promise<Sent> {
     const clientId = crypto.randomUUID();
+    this.sending++;
     if (!this.state?.turn) this.pending = [...this.pending, { clientId, text }];
     try {
       const answer = await call('turn/start', {

@@ -37,6 +37,7 @@ const read = (text: string, event: number): ThreadReadResponse => ({
   thread: summary,
   messages: [reply(text)],
   hasBefore: false,
+  cuts: [],
   hasAfter: false,
   turn: null,
   queue: [],

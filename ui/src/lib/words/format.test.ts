@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { about, age, bytesOf, duration, elapsed, size, sizeK, tokens } from './format';
+import { about, age, bytesOf, duration, elapsed, size, sizeK, splitAtByte, tokens } from './format';
 
 describe('format', () => {
   it('sizes', () => {
@@ -52,5 +52,6 @@ describe('format', () => {
   });
   it('bytes are of UTF-8', () => {
     expect(bytesOf('aé漢🙂')).toBe(1 + 2 + 3 + 4);
+    expect(splitAtByte('aé漢🙂b', 6)).toEqual(['aé漢', '🙂b']);
   });
 });

@@ -89,6 +89,12 @@ export function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
+/** A text in two, at an offset in UTF-8 bytes that lies between two characters. */
+export function splitAtByte(text: string, at: number): [string, string] {
+  const before = new TextDecoder().decode(new TextEncoder().encode(text).subarray(0, at));
+  return [before, text.slice(before.length)];
+}
+
 /** How the platform writes its main modifier. */
 const mac = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 export const keyNames = { mod: mac ? '⌘' : 'Ctrl+', shift: mac ? '⇧' : 'Shift+', alt: mac ? '⌥' : 'Alt+' };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    event::{Keeps, Kept},
+    event::Kept,
     failure::{Failure, FailureKind},
     message::MessageState,
     notice::Notice,
@@ -121,7 +121,8 @@ fn answered(step: &mut Step<'_>, end: End) {
         End::Completed => Kept::Everything,
         End::Interrupted => keeps.interrupted_answered,
         End::Failed(_) => keeps.failed_answered,
-        End::Exited(_) => after_exit(keeps),
+        // Its turn may have ended just before, in any way and unheard, or begun its reply anew: nothing is certain (T10).
+        End::Exited(_) => Kept::Unknown,
     };
     if let (End::Completed, Some(reply)) = (&end, reply) {
         step.keep_late(&provider, reply.id);
@@ -135,13 +136,6 @@ fn answered(step: &mut Step<'_>, end: End) {
             finish(step, TurnPhase::Failed, Some(failure));
         }
     }
-}
-
-/// What a session holds whose process is gone in the middle of a reply. The turn may have ended just before, in any way and
-/// unheard: so only what holds for every end is certain (T10).
-fn after_exit(keeps: Keeps) -> Kept {
-    let ends = [keeps.killed_answered, keeps.interrupted_answered, keeps.failed_answered];
-    if ends == [Kept::Everything; 3] { Kept::Everything } else { Kept::Unknown }
 }
 
 /// Another attempt where that can help and some are left (G16), else the turn is refused.
@@ -393,7 +387,6 @@ pub(super) fn recover(step: &mut Step<'_>) {
     let now = step.now;
     let Some(turn) = step.state.turn.as_mut() else { return step.commit(Vec::new()) };
     turn.progress = Progress { at: now, ..Progress::default() };
-    let provider = turn.record.target.provider.clone();
     match turn.record.phase {
         TurnPhase::Preparing => {
             step.commit(Vec::new());
@@ -411,8 +404,7 @@ pub(super) fn recover(step: &mut Step<'_>) {
             finish(step, TurnPhase::Refused, Some(cut()));
         }
         _ if turn.record.reply.is_some() => {
-            let kept = after_exit(step.state.keeps_of(&provider));
-            hold(step, kept);
+            hold(step, Kept::Unknown);
             finish(step, TurnPhase::Interrupted, None);
         }
         _ => {

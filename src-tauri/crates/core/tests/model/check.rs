@@ -33,6 +33,8 @@ pub struct Watch {
     resent: BTreeSet<Seq>,
     /// How often a session was found gone in a turn (T5).
     gone: BTreeMap<TurnId, u32>,
+    /// Turns that a person has stopped.
+    stopped: BTreeSet<TurnId>,
 }
 
 pub fn committed(world: &mut World, writes: &[Write]) {
@@ -46,6 +48,10 @@ pub fn committed(world: &mut World, writes: &[Write]) {
         *mark = record.known_upto_seq;
     }
     for write in writes {
+        if let Write::Turn { turn, .. } = write {
+            let stops = turn.phase.is_terminal() || turn.phase == TurnPhase::Interrupting;
+            assert!(stops || !world.watch.stopped.contains(&turn.id), "a stop is the last word (R5): {turn:?}");
+        }
         if let Write::Append { message, .. } = write
             && let Some(Notice::SessionGone { .. }) = &message.notice
         {
@@ -59,6 +65,13 @@ pub fn committed(world: &mut World, writes: &[Write]) {
 
 pub fn sent_again(world: &mut World, seq: Seq) {
     world.watch.resent.insert(seq);
+}
+
+/// A person's stop was taken.
+pub fn stopped(world: &mut World) {
+    if let Some(turn) = &world.state.turn {
+        world.watch.stopped.insert(turn.record.id);
+    }
 }
 
 /// The prompt as it leaves: the handover of this turn, and the message once.

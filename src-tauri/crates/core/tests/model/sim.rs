@@ -371,7 +371,7 @@ impl Sim {
                 let keeps = manner.keeps;
                 let kept = if turn.answered { keeps.interrupted_answered } else { keeps.interrupted_unanswered };
                 let kept = really(kept, turn, b);
-                live.end(history, kept, Ended::Interrupted, manner.anchors, made, true);
+                live.end(history, kept, Ended::Interrupted, manner.anchors, made, b.is_multiple_of(2));
             }
             Move::Fail => {
                 let keeps = manner.keeps;

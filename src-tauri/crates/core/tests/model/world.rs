@@ -154,11 +154,11 @@ pub fn target(provider: ProviderId, mode: ApprovalMode) -> Target {
     Target { provider, model: None, effort: None, mode }
 }
 
-/// As the real CLIs were measured, and one that proves nothing.
+/// As the CLIs were measured, and as their adapters declare them.
 pub fn real_manners() -> [Manner; 3] {
     let claude = Keeps {
         failed_unanswered: Kept::PromptOnly,
-        failed_answered: Kept::Unknown,
+        failed_answered: Kept::Everything,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Everything,
         killed_answered: Kept::Unknown,
@@ -172,10 +172,11 @@ pub fn real_manners() -> [Manner; 3] {
         killed_answered: Kept::PromptOnly,
         rewinds: true,
     };
+    let practice = Keeps { killed_answered: Kept::PromptOnly, rewinds: false, ..claude };
     [
-        Manner { keeps: claude, forks: true, anchors: Anchors::Lines, says_id_at_once: false },
+        Manner { keeps: claude, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
         Manner { keeps: codex, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
-        Manner { keeps: Keeps::UNKNOWN, forks: false, anchors: Anchors::Never, says_id_at_once: true },
+        Manner { keeps: practice, forks: false, anchors: Anchors::Never, says_id_at_once: true },
     ]
 }
 
@@ -383,7 +384,13 @@ impl World {
                     self.again(*at, provider(*p));
                 }
             }
-            Op::Interrupt => self.input(Input::Interrupt),
+            Op::Interrupt => {
+                self.response = None;
+                self.input(Input::Interrupt);
+                if self.response == Some(Response::Done) {
+                    super::check::stopped(self);
+                }
+            }
             Op::QueueEdit { which, take } => {
                 let ids: Vec<QueuedId> = self.state.queue.iter().map(|q| q.id).collect();
                 if let Some(id) = pick(&ids, *which) {
@@ -577,6 +584,7 @@ impl World {
                 let result = match b {
                     0..4 => Err(failure(FailureKind::NotLoggedIn)),
                     4..8 => Err(failure(FailureKind::Rejected)),
+                    8..12 => Err(failure(FailureKind::SessionGone)),
                     _ if usable && lives => Ok(()),
                     _ => {
                         // Another process of it that was opened for a turn which was stopped gives way.

@@ -287,11 +287,11 @@ pub fn commits(effects: &[Effect]) -> Vec<Vec<Write>> {
 
 /// The last state of the turn that these effects put on disk.
 pub fn turn_in(effects: &[Effect]) -> TurnRecord {
-    let turns = commits(effects).into_iter().flatten().filter_map(|write| match write {
+    let mut turns = commits(effects).into_iter().flatten().filter_map(|write| match write {
         Write::Turn { turn, .. } => Some(*turn),
         _ => None,
     });
-    turns.last().expect("a turn is put")
+    turns.next_back().expect("a turn is put")
 }
 
 /// The error notice that these effects leave, if any.

@@ -69,9 +69,9 @@ impl Api<'_> {
     ) -> Result<TurnStartResponse, ApiError> {
         let started = self.inner.ask(thread, |reply| Request::Start(start(), reply)).await??;
         Ok(match started {
-            Started::Changed(preview) => {
-                TurnStartResponse::Changed { preview: handoff::view(&self.inner, thread, *preview, true).await? }
-            }
+            Started::Changed(preview) => TurnStartResponse::Changed {
+                preview: Box::new(handoff::view(self.inner, thread, *preview, true).await?),
+            },
             Started::Response(Response::Started { turn, message, seq }) => {
                 TurnStartResponse::Started { turn_id: turn, message_id: message, seq }
             }

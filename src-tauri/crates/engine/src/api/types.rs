@@ -729,7 +729,7 @@ pub enum TurnStartResponse {
     /// What would be told is no longer what was previewed (H1): nothing was sent, here is the new preview.
     Changed {
         /// The new preview.
-        preview: HandoffPreviewResponse,
+        preview: Box<HandoffPreviewResponse>,
     },
 }
 

@@ -143,6 +143,14 @@ impl Actor {
                 self.lives.close_all().await;
                 return;
             }
+            // What is due comes before what is ready: an agent that never pauses would keep the clock from being heard, and
+            // what was shown from the disk (S1).
+            if self.state.wake_at().is_some_and(|at| at <= clock::now()) {
+                self.input(Input::Tick).await;
+                if self.broken {
+                    continue;
+                }
+            }
             let sleep = self.sleep(clock::now());
             tokio::select! {
                 biased;

@@ -11,12 +11,15 @@ use changeover_core::{
     turn::state::ResumeAt,
 };
 use changeover_runtime::session::{Opened, Session};
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::task::JoinHandle;
 use tokio_stream::{StreamMap, wrappers::ReceiverStream};
 
 /// How long an idle session stays open, in milliseconds.
 pub(super) const IDLE_MS: Millis = 10 * 60_000;
+
+/// How many events are joined at most before the actor looks at its commands again.
+const JOINED: usize = 256;
 
 type Events = Pin<Box<dyn Stream<Item = RuntimeEvent> + Send>>;
 
@@ -26,6 +29,8 @@ pub(super) struct Lives {
     sessions: HashMap<ProviderId, Live>,
     events: StreamMap<ProviderId, Events>,
     closing: HashMap<ProviderId, JoinHandle<()>>,
+    /// Came while text was joined, and is next.
+    held: Option<(ProviderId, RuntimeEvent)>,
 }
 
 /// One open session.
@@ -75,6 +80,7 @@ impl Lives {
             failure: Failure::new(FailureKind::Exited, format!("{} ended without a word.", provider.display_name())),
         };
         let events: Events = Box::pin(ReceiverStream::new(opened.events).chain(stream::iter([last])));
+        self.held = self.held.take().filter(|(whose, _)| *whose != provider);
         self.events.insert(provider.clone(), events);
         let live = Live { session: opened.session, session_id, used_at: now, token, opened_for: OpenedFor::of(target) };
         self.sessions.insert(provider, live);
@@ -90,6 +96,7 @@ impl Lives {
 
     /// Takes a session out; its later events are nobody's.
     pub(super) fn take(&mut self, provider: &ProviderId) -> Option<Live> {
+        self.held = self.held.take().filter(|(whose, _)| whose != provider);
         self.events.remove(provider);
         self.sessions.remove(provider)
     }
@@ -126,12 +133,24 @@ impl Lives {
         self.sessions.iter()
     }
 
-    /// The next event of any session; never, while there is none.
+    /// The next event of any session, text that came together as one; never, while there is none. Cancel-safe.
     pub(super) async fn next(&mut self) -> (ProviderId, RuntimeEvent) {
-        match self.events.next().await {
-            Some(event) => event,
-            None => std::future::pending().await,
+        let first = match self.held.take() {
+            Some(held) => Some(held),
+            None => self.events.next().await,
+        };
+        let Some((provider, mut event)) = first else { return std::future::pending().await };
+        if event.appends() {
+            for _ in 0..JOINED {
+                let Some(Some((whose, next))) = self.events.next().now_or_never() else { break };
+                let apart = if whose == provider { event.join(next) } else { Some(next) };
+                if let Some(apart) = apart {
+                    self.held = Some((whose, apart));
+                    break;
+                }
+            }
         }
+        (provider, event)
     }
 
     /// Ends all sessions and waits for it.

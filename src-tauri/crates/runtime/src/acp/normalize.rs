@@ -380,7 +380,8 @@ fn text_of(content: &ContentBlock) -> Option<String> {
     }
 }
 
-fn kind_of(update: &SessionUpdate) -> String {
+/// What an update calls itself.
+pub(super) fn kind_of(update: &SessionUpdate) -> String {
     let value = serde_json::to_value(update).unwrap_or_default();
     value.get("sessionUpdate").and_then(Value::as_str).unwrap_or("update").to_owned()
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_client_protocol::v1::schema::{PermissionOptionKind, RequestPermissionRequest, SessionNotification};
+use agent_client_protocol::v1::schema::{PermissionOptionKind, RequestPermissionRequest};
 use changeover_core::{
     approval::{ApprovalRequest, ApprovalSubject},
     event::RuntimeEvent,
@@ -12,6 +12,7 @@ use tokio::{process::ChildStdout, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    normalize::kind_of,
     session::{Question, Shared, cancelled},
     wire::{self, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND, RpcError},
 };
@@ -76,9 +77,21 @@ impl Reader {
                 biased;
                 Some(event) = self.noted.recv() => vec![event],
                 line = next => match line {
-                    Ok(Some(Line::Text(line))) => self.line(&line).await,
-                    Ok(Some(Line::TooLong { bytes })) => {
-                        self.if_open(RuntimeEvent::Raw { kind: format!("a line of {bytes} bytes") })
+                    Ok(Some(line)) => {
+                        let mut events = self.line(line).await;
+                        // What came with it goes on with it, text that belongs together as one event.
+                        while self.noted.is_empty()
+                            && let Some(line) = lines.ready()
+                        {
+                            for event in self.line(line).await {
+                                let apart = match events.last_mut() {
+                                    Some(last) => last.join(event),
+                                    None => Some(event),
+                                };
+                                events.extend(apart);
+                            }
+                        }
+                        events
                     }
                     Ok(None) | Err(_) => return,
                 },
@@ -95,10 +108,29 @@ impl Reader {
         }
     }
 
-    async fn line(&self, line: &str) -> Vec<RuntimeEvent> {
-        match wire::read(line) {
+    async fn line(&self, line: Line) -> Vec<RuntimeEvent> {
+        let line = match line {
+            Line::Text(line) => line,
+            Line::TooLong { bytes } => {
+                return self.if_open(RuntimeEvent::Raw { kind: format!("a line of {bytes} bytes") });
+            }
+        };
+        if let Some(update) = wire::update(&line) {
+            let mut state = self.link.state();
+            return match &state.session_id {
+                None => Vec::new(),
+                Some(ours) if *update.session_id.0 == **ours => state.normalizer.update(update.update),
+                // A sub-agent's session.
+                Some(_) => vec![RuntimeEvent::Raw { kind: kind_of(&update.update) }],
+            };
+        }
+        match wire::read(&line) {
             Incoming::Garbage => self.if_open(RuntimeEvent::Raw { kind: "no message".into() }),
-            Incoming::Notification { method, params } if method == "session/update" => self.update(params),
+            // A frame of a later protocol.
+            Incoming::Notification { method, params } if method == "session/update" => {
+                let kind = params.pointer("/update/sessionUpdate").and_then(Value::as_str).unwrap_or("update");
+                self.if_open(RuntimeEvent::Raw { kind: kind.to_owned() })
+            }
             Incoming::Notification { method, .. } => self.if_open(RuntimeEvent::Raw { kind: method }),
             Incoming::Request { id, method, params } if method == "session/request_permission" => {
                 self.question(id, params).await
@@ -125,17 +157,6 @@ impl Reader {
 
     fn if_open(&self, event: RuntimeEvent) -> Vec<RuntimeEvent> {
         if self.link.state().session_id.is_some() { vec![event] } else { Vec::new() }
-    }
-
-    fn update(&self, params: Value) -> Vec<RuntimeEvent> {
-        let kind = || params.pointer("/update/sessionUpdate").and_then(Value::as_str).unwrap_or("update").to_owned();
-        let mut state = self.link.state();
-        let Some(ours) = state.session_id.clone() else { return Vec::new() };
-        match serde_json::from_value::<SessionNotification>(params.clone()) {
-            Ok(update) if *update.session_id.0 == *ours => state.normalizer.update(update.update),
-            // A sub-agent's session, or a frame of a later protocol.
-            _ => vec![RuntimeEvent::Raw { kind: kind() }],
-        }
     }
 
     async fn question(&self, id: Value, params: Value) -> Vec<RuntimeEvent> {

@@ -9,7 +9,8 @@ use std::{
     },
 };
 
-use serde::{Deserialize, Serialize};
+use agent_client_protocol::v1::schema::SessionNotification;
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -94,6 +95,26 @@ pub fn read(line: &str) -> Incoming {
         Some(result) => Incoming::Response { id, result: Ok(result) },
         None => Incoming::Garbage,
     }
+}
+
+/// An update, read in one go: they come by the thousand. `None`: it is something else, or holds something else than the
+/// protocol's types; [`read`] tells.
+pub fn update(line: &str) -> Option<SessionNotification> {
+    #[derive(Deserialize)]
+    struct Frame {
+        id: Option<IgnoredAny>,
+        #[serde(rename = "method")]
+        _method: Method,
+        params: SessionNotification,
+    }
+    #[derive(Deserialize)]
+    enum Method {
+        #[serde(rename = "session/update")]
+        Update,
+    }
+    // A JSON array would be taken for the members in order.
+    let frame: Frame = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten()?;
+    frame.id.is_none().then_some(frame.params)
 }
 
 /// Why a question of ours got no result.
@@ -214,6 +235,25 @@ mod tests {
         assert_eq!(refused, Incoming::Response { id: 7, result: Err(RpcError::new(-32000, "no")) });
         for garbage in ["", "hello", "[]", "{}", r#"{"id":7}"#, r#"{"id":"x","result":1}"#, "{\"id\":"] {
             assert_eq!(read(garbage), Incoming::Garbage, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn an_update_is_read_in_one_go_and_nothing_else_is() {
+        let params = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\u00df\n"}}}"#;
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
+        let Incoming::Notification { params: read_whole, .. } = read(&line) else { panic!("{line}") };
+        assert_eq!(update(&line), Some(serde_json::from_value(read_whole).unwrap()));
+        assert_eq!(update(&line.replace("{\"jsonrpc\"", "{\"id\":null,\"jsonrpc\"")), update(&line));
+        for other in [
+            line.replace("{\"jsonrpc\"", "{\"id\":1,\"jsonrpc\""),
+            line.replace("session/update", "session/other"),
+            line.replace("agent_message_chunk", "of_a_later_protocol"),
+            line.replace("params", "result"),
+            format!(r#"[null,"session/update",{params}]"#),
+            String::new(),
+        ] {
+            assert_eq!(update(&other), None, "{other}");
         }
     }
 }

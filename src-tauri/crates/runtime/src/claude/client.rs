@@ -305,7 +305,7 @@ impl Pump {
                 }
                 Effect::CommandEnd { item, command, status, exit_code, output_file } => {
                     let output = match output_file {
-                        Some(file) => output(Path::new(&file)).await,
+                        Some(file) => output(Path::new(&file)).await.map(|text| printed(text, exit_code)),
                         None => None,
                     };
                     self.tell(RuntimeEvent::Command { item, command, status, exit_code, output }).await?;
@@ -317,6 +317,15 @@ impl Pump {
 
     async fn tell(&self, event: RuntimeEvent) -> Result<(), Unheard> {
         self.events.send(event).await.map_err(|_| Unheard)
+    }
+}
+
+/// The output without the line that the CLI puts under it, sooner or later: the command did not print that.
+fn printed(text: String, exit_code: Option<i32>) -> String {
+    let Some(code) = exit_code else { return text };
+    match text.strip_suffix(&format!("\n[exited with code {code}]\n")) {
+        Some(printed) => printed.to_owned(),
+        None => text,
     }
 }
 
@@ -337,5 +346,18 @@ async fn output(file: &Path) -> Option<String> {
             tracing::warn!(%error, file = %file.display(), "the output of a command in the background cannot be read");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clis_own_line_under_an_output_is_not_the_commands() {
+        let with = "late\n\n[exited with code 4]\n".to_owned();
+        assert_eq!(printed(with.clone(), Some(4)), "late\n");
+        assert_eq!(printed(with.clone(), Some(0)), with);
+        assert_eq!(printed("late\n".into(), Some(4)), "late\n");
     }
 }

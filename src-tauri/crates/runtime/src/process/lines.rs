@@ -54,20 +54,32 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let nothing = self.line.is_empty() && self.skipped == 0;
                 return Ok(if nothing { None } else { Some(self.take()) });
             }
-            let end = chunk.iter().position(|b| *b == b'\n');
-            let part = &chunk[..end.unwrap_or(chunk.len())];
-            let used = part.len() + usize::from(end.is_some());
-            if self.skipped > 0 || self.line.len() + part.len() > self.limit {
-                self.skipped += (self.line.len() + part.len()) as u64;
-                self.line = Vec::new();
-            } else {
-                self.line.extend_from_slice(part);
-            }
-            self.reader.consume(used);
-            if end.is_some() {
-                return Ok(Some(self.take()));
+            if let Some(line) = self.read_on() {
+                return Ok(Some(line));
             }
         }
+    }
+
+    /// The next line if all of it has been read from the pipe already; never waits. So a reader that was woken takes what
+    /// came together.
+    pub fn ready(&mut self) -> Option<Line> {
+        self.reader.buffer().contains(&b'\n').then(|| self.read_on()).flatten()
+    }
+
+    /// Goes on with what is in the buffer: to the next line's end, which gives the line, else to the buffer's.
+    fn read_on(&mut self) -> Option<Line> {
+        let chunk = self.reader.buffer();
+        let end = chunk.iter().position(|b| *b == b'\n');
+        let part = &chunk[..end.unwrap_or(chunk.len())];
+        let used = part.len() + usize::from(end.is_some());
+        if self.skipped > 0 || self.line.len() + part.len() > self.limit {
+            self.skipped += (self.line.len() + part.len()) as u64;
+            self.line = Vec::new();
+        } else {
+            self.line.extend_from_slice(part);
+        }
+        self.reader.consume(used);
+        end.is_some().then(|| self.take())
     }
 
     fn take(&mut self) -> Line {
@@ -142,6 +154,23 @@ mod tests {
         }
         let expected = ["one", "", "two\u{2028}still two", "last"].map(|t| Line::Text(t.into()));
         assert_eq!(lines, expected);
+    }
+
+    #[tokio::test]
+    async fn what_has_come_whole_is_ready_and_half_a_line_is_not() {
+        let (theirs, mut ours) = tokio::io::duplex(64);
+        let mut reader = LineReader::with_limit(theirs, 8);
+        assert_eq!(reader.ready(), None);
+        ours.write_all(b"one\ntwo\nmuch too long\nha").await.unwrap();
+        assert_eq!(reader.next().await.unwrap(), Some(Line::Text("one".into())));
+        assert_eq!(reader.ready(), Some(Line::Text("two".into())));
+        assert_eq!(reader.ready(), Some(Line::TooLong { bytes: 13 }));
+        assert_eq!(reader.ready(), None);
+        ours.write_all(b"lf\n").await.unwrap();
+        assert_eq!(reader.ready(), None);
+        assert_eq!(reader.next().await.unwrap(), Some(Line::Text("half".into())));
+        drop(ours);
+        assert_eq!((reader.ready(), reader.next().await.unwrap()), (None, None));
     }
 
     #[tokio::test]

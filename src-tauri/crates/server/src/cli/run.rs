@@ -147,7 +147,7 @@ impl Run {
             TurnStartResponse::Queued { queued_id } => watch.queued = Some(queued_id),
             TurnStartResponse::Changed { .. } => anyhow::bail!("the engine compared a preview that was not given"),
         }
-        let outcome = watch.to_the_end(&mut session.events).await?;
+        let outcome = watch.until_end(&mut session.events).await?;
         Ok((thread, outcome))
     }
 }
@@ -181,7 +181,7 @@ impl Watch {
         }
     }
 
-    async fn to_the_end(
+    async fn until_end(
         &mut self,
         events: &mut mpsc::Receiver<Vec<changeover_engine::api::types::Event>>,
     ) -> anyhow::Result<Outcome> {
@@ -226,10 +226,8 @@ impl Watch {
     /// Takes one event; true when a turn may have ended.
     async fn event(&mut self, body: EventBody) -> anyhow::Result<bool> {
         match body {
-            EventBody::Queue { queue } => {
-                if self.queued.is_some_and(|id| !queue.iter().any(|q| q.id == id)) {
-                    self.queued = None;
-                }
+            EventBody::Queue { queue } if self.queued.is_some_and(|id| !queue.iter().any(|q| q.id == id)) => {
+                self.queued = None;
             }
             EventBody::Turn { turn: Some(turn) } => {
                 if self.queued.is_none() && self.message.is_none() {
@@ -246,10 +244,10 @@ impl Watch {
             EventBody::Part { message_id, part } if Some(message_id) == self.reply && !self.json => {
                 self.part(&part.key, &part.body);
             }
-            EventBody::Text { message_id, key, text } if Some(message_id) == self.reply && !self.json => {
-                if self.shown.contains(&key) {
-                    output::text(&text);
-                }
+            EventBody::Text { message_id, key, text }
+                if Some(message_id) == self.reply && !self.json && self.shown.contains(&key) =>
+            {
+                output::text(&text);
             }
             EventBody::Approval { approval } if approval.state == ApprovalState::Open => {
                 self.approval(approval).await?;

@@ -41,6 +41,9 @@ export interface Live extends FakeThread {
   answers: Map<string, (decision: 'once' | 'thread' | 'deny') => void>;
 }
 
+/** What the page asks for; `history/*` is the agents' door (MCP). */
+type Served = Exclude<Method, `history/${string}`>;
+
 export type Scene = 'plain' | 'first' | 'nothing' | 'long' | 'empty';
 
 export class FakeEngine {
@@ -250,7 +253,9 @@ export class FakeEngine {
   async call<M extends Method>(method: M, params: Params<M>): Promise<Response<M>> {
     this.calls.push({ method, params });
     await new Promise((resolve) => setTimeout(resolve, this.pace === 0 ? 0 : 8));
-    const answer = this.methods[method] as (params: Params<M>) => Promise<Response<M>> | Response<M>;
+    const answer = this.methods[method as Served] as unknown as (
+      params: Params<M>,
+    ) => Promise<Response<M>> | Response<M>;
     return structuredClone(await answer.call(this, params));
   }
 
@@ -264,7 +269,7 @@ export class FakeEngine {
   private gone = new Map<ThreadId, Live>();
 
   private methods: {
-    [M in Method]: (params: Methods[M]['params']) => Methods[M]['response'] | Promise<Methods[M]['response']>;
+    [M in Served]: (params: Methods[M]['params']) => Methods[M]['response'] | Promise<Methods[M]['response']>;
   } = {
     'app/info': () => ({
       version: '0.1.0',
@@ -319,6 +324,7 @@ export class FakeEngine {
       return {
         thread: thread.summary,
         messages: all.slice(from, to),
+        cuts: [],
         hasBefore: from > 0,
         hasAfter: to < all.length,
         turn: thread.turn,
