@@ -11,10 +11,6 @@ mkdir -p tests/soak
 log=tests/soak/$(date -u +%Y-%m-%dT%H%MZ).txt
 {
   printf 'commit %s, %s, %s\n' "$(git rev-parse --short HEAD)" "$(uname -srm)" "$(date -u)"
-<<<<<<< HEAD
   cargo test --workspace --locked --no-fail-fast --test it -- "${1:-crash::}" --nocapture --test-threads 1
-=======
-  cargo test --workspace --locked --no-fail-fast --test it -- "${1:-crash}" --nocapture --test-threads 1
->>>>>>> main
 } 2>&1 | tee "$log"
 say "kept in $log"

@@ -15,4 +15,5 @@ mod codex;
 mod codex_history;
 mod drive;
 mod fake_api;
+mod history_tools;
 mod mcp;

@@ -24,6 +24,6 @@ export default defineConfig({
     cwd: '../../ui',
     url: `http://127.0.0.1:${PORT}`,
     reuseExistingServer: !process.env.CI,
-    timeout: 120_000,
+    timeout: 300_000,
   },
 });

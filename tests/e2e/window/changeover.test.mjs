@@ -83,7 +83,8 @@ test('Claude Code, Codex, and back to Claude Code', { timeout: 6 * MINUTE }, asy
     const { providers } = await call('provider/list', { refresh: false });
     return providers.filter((one) => one.state === 'ready').length >= 3;
   }, MINUTE);
-  if (!(await window.has('[data-testid=composer-text]'))) await window.click('[data-testid=new-thread]');
+  await call('thread/start', { projectId: project.id, target: null });
+  await window.click('[data-testid=thread-row]');
   await window.find('[data-testid=composer-text]');
 
   await say('claude', `Why do webhooks go out twice? ${nonces.q1} [[text:one]]`, nonces.a1);

@@ -99,6 +99,7 @@ export function rowsOf(
     placed.set(one.request.item, [...(placed.get(one.request.item) ?? []), one]);
   }
   const turnMessage = state.turn && state.messages.find((message) => message.id === state.turn?.messageId);
+  const lastContent = state.messages.findLastIndex((one) => one.role !== 'system');
   let answered = false;
   let lastUser: Message | null = null;
 
@@ -121,7 +122,7 @@ export function rowsOf(
     if (message.role === 'assistant' && message.provider !== null) who = message.provider;
     if (message.role === 'user' && who === null) who = message.provider;
     const place = { who, lane, first };
-    const last = !state.messages.slice(at + 1).some((one) => one.role !== 'system');
+    const last = at >= lastContent;
     if (message.role === 'user') {
       lastUser = message;
       const idle = state.turn === null && last && !state.hasAfter && state.messages.at(-1) === message;

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How long the CLI may take to be ready. It starts the user's MCP servers first.
-const READY_LIMIT: Duration = Duration::from_secs(30);
+const READY_LIMIT: Duration = Duration::from_secs(60);
 /// How long an idle CLI may take to end by itself, once its input is closed.
 const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 /// Between asking its processes to end and killing them.

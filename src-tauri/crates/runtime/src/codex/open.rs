@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How long the app server may take to start, and for any answer while a thread opens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long it has to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 /// Our MCP server's token in the app server's environment: in no argv, no file (M1).
