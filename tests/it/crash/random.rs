@@ -37,6 +37,7 @@ async fn fc5_kill_9_at_random_moments_of_streaming() {
         let run = format!("run: {}; echo ready; exec sleep 3605", shells(&work));
         app.send(side, target(&practice), &run).await;
         app.event_from(mark, |e| shows(e, side, "ready")).await;
+        let ready = Instant::now();
         // The reply that is cut.
         let before = app.messages(thread).await;
         let mark = app.mark();
@@ -84,7 +85,9 @@ async fn fc5_kill_9_at_random_moments_of_streaming() {
             PartBody::Command { status, output, .. } => Some((*status, output.contains("ready"))),
             _ => None,
         });
-        assert_eq!(command, Some((WorkStatus::Interrupted, true)), "{other:#?}");
+        // Killed within 250 ms of the word, it may have lost that.
+        let kept = command.is_some_and(|(_, kept)| kept) || killed.duration_since(ready) <= BEHIND;
+        assert_eq!((command.map(|(status, _)| status), kept), (Some(WorkStatus::Interrupted), true), "{other:#?}");
 
         // The next turn works, and T6 holds.
         let (said, answer) = whole_message();
