@@ -136,9 +136,16 @@ async fn fc2_large_messages_commands_and_hostile_texts_cross_or_are_named_as_lef
     let mut talk = Talk::new(&api, app, &home.work()).await;
 
     // Three commands, and a reply that looks like our frame.
-    let commands = [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)].map(|(then, code)| (printing(then), code));
+    // Claude Code itself says 1 of a shell that a signal ended.
+    let commands = [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 1)].map(|(then, code)| (printing(then), code));
     let calls: String = commands.iter().map(|((line, _), _)| format!("[[tool:bash:{line}]]\n")).collect();
     let first = talk.say_to(&claude(), &calls, &hostile()).await;
+
+    for ((_, printed), code) in commands.iter().filter(|(_, code)| *code != 0) {
+        let told = format!("Exit code {code}\n{printed}");
+        let results = api.turns().pop().expect("a request").texts("result");
+        assert!(results.iter().any(|result| result.contains(&told)), "{told} is what the CLI says: {results:?}");
+    }
 
     // 40 kB to Codex, which is told the first turn.
     let second = talk.say(&codex(), &"forty thousand bytes ".repeat(2_000)).await;

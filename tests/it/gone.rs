@@ -190,10 +190,11 @@ async fn fc4_claude_lookalikes_drop_nothing() {
     let kept = talk.stop().await;
     let link = home.bin().join("claude");
     fs::remove_file(&link).expect("the link");
-    let broken = r#"{"mcpServers": {"x": {"type": "nonsense"}}}"#;
+    let broken = home.root().join("no-such-file.json");
     let script = format!(
-        "#!/bin/sh\ncase \"$1\" in -p) exec '{0}' \"$@\" --mcp-config '{broken}';; esac\nexec '{0}' \"$@\"\n",
-        Agent::Claude.binary().display()
+        "#!/bin/sh\ncase \"$1\" in -p) exec '{0}' \"$@\" --mcp-config='{1}';; esac\nexec '{0}' \"$@\"\n",
+        Agent::Claude.binary().display(),
+        broken.display()
     );
     fs::write(&link, script).expect("a script");
     fs::set_permissions(&link, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it can be run");
@@ -248,7 +249,7 @@ async fn fc4_codex_lookalikes_drop_nothing() {
     home.write_codex_config(&format!("{good}\n[mcp_servers.x]\ncommand = 5\n"));
     let talk = Talk::resume(&api, start(&home).await, kept).await;
     talk.app.again(talk.thread, &codex, message).await;
-    not_lost(&talk, &codex, &ANY, "mcp_servers").await;
+    not_lost(&talk, &codex, &ANY, "config.toml").await;
     home.write_codex_config(&good);
     let kept = talk.stop().await;
     let mut talk = Talk::resume(&api, start(&home).await, kept).await;

@@ -14,7 +14,7 @@ use changeover_core::{
 };
 use changeover_tests::{
     agents::{Agent, AgentHome},
-    app::{App, Start, kill_pid, session_records, stop_pid},
+    app::{App, Start, database, kill_pid, put_session, session_records, stop_pid},
     fake_api::{Failure, FakeApi, Rule},
     talk::Talk,
 };
@@ -248,4 +248,29 @@ async fn fc3_claude_killed_before_taken_and_before_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fc3_codex_killed_before_taken_and_before_answered() {
     killed(Agent::Codex).await;
+}
+
+/// The check would show it: a session that is not brought back holds the refused prompt, and gets it a second time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fc3_the_table_shows_a_prompt_that_was_left_standing() {
+    let (api, codex) = (FakeApi::start().await, ProviderId::codex());
+    let home = AgentHome::new(&api);
+    let app = start(&home).await;
+    let data = app.data.clone();
+    let mut talk = Talk::new(&api, app, &home.work()).await;
+    talk.say(&codex, "to begin with").await;
+    api.rule(Rule { error: Failure::Status(401), count: 100, ..Rule::default() });
+    let message = talk.try_say(&codex, "are you there?").await;
+    api.clear_rules();
+    let kept = talk.stop().await;
+    let mut session = session_records(&database(&data), kept.0).remove(&codex).expect("a session");
+    assert!(session.rewind, "T9: it is to be brought back");
+    (session.rewind, session.anchor) = (false, None);
+    put_session(&data, kept.0, &session);
+    let talk = Talk::resume(&api, start(&home).await, kept).await;
+    talk.app.again(talk.thread, &codex, message).await;
+    let (shown, wrong) = talk.told().await;
+    println!("{shown}{wrong:#?}");
+    assert!(wrong.iter().any(|line| line.contains("2 times")), "{wrong:#?}");
+    talk.app.stop().await;
 }

@@ -7,7 +7,7 @@ use changeover_core::{
     provider::ProviderId,
 };
 use changeover_engine::api::types::EventBody;
-use changeover_tests::{app::target, marked};
+use changeover_tests::{app::target, fake_api::PATIENCE, marked};
 
 use super::{
     partition::{check_cli, nonce, nonces},
@@ -32,16 +32,25 @@ async fn killed_while_streaming(cli: ProviderId, other: ProviderId) {
     let mut dice = Dice::new();
     let mut compared = 0;
     let mut app = scene.start(None).await;
-    let thread = app.new_thread(&work).await;
+    let (thread, side) = (app.new_thread(&work).await, app.new_thread(&work).await);
     for round in 1..=rounds(1, 5) {
-        app.watch(&[thread]).await;
+        app.watch(&[thread, side]).await;
         let (said, answer) = scene.ask("");
         app.turn(thread, &cli, &said).await;
         let first = app.last_reply(thread).await;
         assert_eq!((first.state, nonces(&first)), (MessageState::Done, vec![answer]), "{}", app.log());
 
+        // The CLI's shell and what it started, in another thread. Nothing tells when they run but the process table.
+        let run = format!("[[tool:bash:{}; sleep 3605; true]]", shells(&work));
+        app.send(side, target(&cli), &run).await;
+        let begun = Instant::now();
+        while !marked::all_of(app.pid(), &scene.data).iter().any(|seen| seen.command == "sleep 3605") {
+            assert!(begun.elapsed() < PATIENCE, "the command did not run: {}", app.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The reply that is cut.
         let before = app.messages(thread).await;
-        let (said, answer) = scene.ask(&format!(" [[tool:bash:{}]] [[slow:400:10]]", shells(&work)));
+        let (said, answer) = scene.ask(" [[slow:400:10]]");
         let mark = app.mark();
         let sent = app.send(thread, target(&cli), &said).await;
         app.event_from(mark, |e| shows(e, thread, " word3")).await;
@@ -54,7 +63,8 @@ async fn killed_while_streaming(cli: ProviderId, other: ProviderId) {
         // No waiting for anything: this is the random moment.
         tokio::time::sleep(Duration::from_millis(dice.below(1500))).await;
         let living = marked::all_of(app.pid(), &scene.data);
-        assert!(living.iter().any(|seen| seen.command == "sleep 3602"), "the agent's shells run: {living:#?}");
+        let sleeps = living.iter().filter(|seen| seen.command.starts_with("sleep 360")).count();
+        assert!(sleeps >= 5, "the CLI's shells run: {living:#?}");
         let client = app.connection();
         let killed = Instant::now();
         app.kill().await;
@@ -63,8 +73,9 @@ async fn killed_while_streaming(cli: ProviderId, other: ProviderId) {
         scene.autopsy();
 
         app = scene.start(None).await;
-        app.watch(&[thread]).await;
+        app.watch(&[thread, side]).await;
         settled(&app, thread).await;
+        settled(&app, side).await;
         let after = app.messages(thread).await;
         unchanged(&before, &after);
         let question = after.iter().find(|m| m.id == sent).expect("S1: the message is there");
@@ -75,6 +86,11 @@ async fn killed_while_streaming(cli: ProviderId, other: ProviderId) {
         let behind = screen.lost(cut, killed);
         println!("round {round}: lost {} ms, all gone after {} ms", behind.as_millis(), took.as_millis());
         assert!(behind <= BEHIND, "S1: what was on the screen for {} ms is lost", behind.as_millis());
+
+        // The other thread's command was cut as well, and says so.
+        let other_cut = app.last_reply(side).await;
+        assert_eq!(other_cut.state, MessageState::Interrupted);
+        nothing_runs(&other_cut);
 
         // The next turns work, here and there, and FC2's table holds.
         for provider in [&cli, &other] {

@@ -1,17 +1,20 @@
 //! Short questions about where things stand in a thread, answered from its index.
 
+use std::collections::HashSet;
+
 use changeover_core::{
-    id::{MessageId, ThreadId},
+    id::{MessageId, ThreadId, TurnId},
     message::Message,
     part::{Part, PartBody, WorkStatus},
     provider::ProviderId,
     seq::{Seq, SeqSet},
+    turn::record::TurnRecord,
 };
 use rusqlite::{OptionalExtension, params};
 
 use crate::{
     Store,
-    codec::{int, message_id, seq},
+    codec::{int, message_id, parse, seq},
     error::{Result, StoreError},
     message::{self, PLACED, placed},
     thread,
@@ -110,28 +113,32 @@ impl Store {
     /// # Errors
     /// `NoSuchThread`; the database cannot be read.
     pub fn content_seqs(&self, id: ThreadId) -> Result<SeqSet, StoreError> {
-        self.seqs(id, "SELECT seq FROM thread_message WHERE thread = ?1 AND role < 2 AND ?2 = ?2 ORDER BY seq", "")
-    }
-
-    /// The replies that a session gave in a thread, in whatever incarnation.
-    ///
-    /// # Errors
-    /// `NoSuchThread`; the database cannot be read.
-    pub fn replies_of(&self, id: ThreadId, session_id: &str) -> Result<SeqSet, StoreError> {
-        self.seqs(
-            id,
-            "SELECT t.seq FROM thread_message t JOIN session_stamp s ON s.key = t.stamp
-             WHERE t.thread = ?1 AND s.session_id = ?2 ORDER BY t.seq",
-            session_id,
-        )
-    }
-
-    fn seqs(&self, id: ThreadId, sql: &str, word: &str) -> Result<SeqSet, StoreError> {
         self.read(|conn| {
             let key = thread::key_of(conn, id)?;
-            let mut sql = conn.prepare_cached(sql)?;
-            let seqs = sql.query_map(params![key, word], |row| Ok(seq(row.get(0)?)))?;
+            let mut sql =
+                conn.prepare_cached("SELECT seq FROM thread_message WHERE thread = ?1 AND role < 2 ORDER BY seq")?;
+            let seqs = sql.query_map([key], |row| Ok(seq(row.get(0)?)))?;
             Ok(seqs.collect::<rusqlite::Result<SeqSet>>()?)
+        })
+    }
+
+    /// The replies of these turns: of a session's own turns its own replies, under whatever id it gave them (bringing it
+    /// back may have changed its id). Walks the thread's turns: for the command line and tests, never for a turn.
+    ///
+    /// # Errors
+    /// `NoSuchThread`; `BadRecord`; the database cannot be read.
+    pub fn replies_of(&self, id: ThreadId, turns: &HashSet<TurnId>) -> Result<SeqSet, StoreError> {
+        self.read(|conn| {
+            let key = thread::key_of(conn, id)?;
+            let mut sql = conn.prepare_cached("SELECT record FROM turn WHERE thread = ?1")?;
+            let mut replies = SeqSet::new();
+            for record in sql.query_map([key], |row| row.get::<_, String>(0))? {
+                let turn: TurnRecord = parse(|| "a turn".to_owned(), &record?)?;
+                if let Some(reply) = turn.reply.filter(|_| turns.contains(&turn.id)) {
+                    replies.insert(reply.seq);
+                }
+            }
+            Ok(replies)
         })
     }
 

@@ -142,7 +142,8 @@ pub(super) async fn sessions(api: &Api<'_>, params: ThreadParams) -> Result<Thre
         let content = store.content_seqs(id)?;
         let mut sets = Vec::new();
         for session in disk.sessions {
-            let own = store.replies_of(id, &session.session_id)?;
+            let turns = session.turns.iter().map(|told| told.turn).collect();
+            let own = store.replies_of(id, &turns)?;
             sets.push(sets_of(&session, &content, &own));
         }
         Ok(sets)
