@@ -11,8 +11,9 @@ use changeover_core::{
 };
 use model::{
     check,
+    setup::{providers, real_manners},
     sim::{Anchors, Manner},
-    world::{Op, World, providers, real_manners},
+    world::{Op, World},
 };
 use proptest::prelude::*;
 

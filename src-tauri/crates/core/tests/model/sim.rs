@@ -471,6 +471,8 @@ impl SimTurn {
                     self.close_line(history, made, false);
                 }
             }
+            // The lines that were whole, as they stand there.
+            Kept::Unknown if self.answered => {}
             Kept::Everything | Kept::PromptOnly => history.truncate(self.start + 1),
             Kept::Nothing | Kept::Unknown => history.truncate(self.start),
         }
@@ -483,7 +485,7 @@ impl SimTurn {
     }
 }
 
-/// What a CLI does whose declaration says nothing; and before a prompt is taken it may well hold nothing of it.
+/// What a CLI does whose declaration says nothing (after an answer `Unknown` is: the lines that were whole); and before a prompt is taken it may well hold nothing of it.
 fn really(kept: Kept, turn: &SimTurn, b: u8) -> Kept {
     match kept {
         Kept::Unknown => any(b, turn.answered),
@@ -493,10 +495,10 @@ fn really(kept: Kept, turn: &SimTurn, b: u8) -> Kept {
 }
 
 fn any(b: u8, answered: bool) -> Kept {
-    match b % 3 {
+    match b % 4 {
         0 => Kept::Nothing,
-        1 => Kept::PromptOnly,
-        _ if answered => Kept::Everything,
+        2 if answered => Kept::Everything,
+        3 if answered => Kept::Unknown,
         _ => Kept::PromptOnly,
     }
 }

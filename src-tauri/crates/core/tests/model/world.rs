@@ -9,7 +9,7 @@ use std::{
 use changeover_core::{
     Millis,
     approval::ApprovalDecision,
-    event::{Keeps, Kept, RuntimeEvent},
+    event::RuntimeEvent,
     failure::{Failure, FailureKind},
     handoff::{
         items::{Scope, item_at},
@@ -17,23 +17,23 @@ use changeover_core::{
         render::{self, Frame, Takeover},
         select::select,
     },
-    id::{PromptId, QueuedId, ThreadId, TurnId},
-    message::{Message, Role},
+    id::{PromptId, QueuedId, TurnId},
+    message::Message,
     notice::Handover,
-    part::{PartBody, WorkStatus},
     provider::{ApprovalMode, ProviderId, Target},
     transition::{Transition, TransitionKind},
     turn::{
         self,
         record::{ApprovalState, TurnPhase},
-        state::{Change, Effect, Input, Late, OpenTurn, Pending, Response, ResumeAt, ThreadState},
+        state::{Change, Effect, Input, Response, ResumeAt, ThreadState},
         write::Write,
     },
 };
 use uuid::Uuid;
 
 use super::{
-    sim::{Anchors, Manner, Sim, failure},
+    setup::{load, provider, providers, target},
+    sim::{Manner, Sim, failure},
     store::{self, Store},
 };
 
@@ -140,44 +140,6 @@ pub struct World {
     ids: u128,
     sent: u32,
     last: Option<Input>,
-}
-
-pub fn providers() -> [ProviderId; 3] {
-    [ProviderId::claude(), ProviderId::codex(), ProviderId::practice()]
-}
-
-pub fn provider(n: u8) -> ProviderId {
-    providers()[usize::from(n % 3)].clone()
-}
-
-pub fn target(provider: ProviderId, mode: ApprovalMode) -> Target {
-    Target { provider, model: None, effort: None, mode }
-}
-
-/// As the CLIs were measured, and as their adapters declare them.
-pub fn real_manners() -> [Manner; 3] {
-    let claude = Keeps {
-        failed_unanswered: Kept::PromptOnly,
-        failed_answered: Kept::Everything,
-        interrupted_unanswered: Kept::PromptOnly,
-        interrupted_answered: Kept::Everything,
-        killed_answered: Kept::Unknown,
-        rewinds: true,
-    };
-    let codex = Keeps {
-        failed_unanswered: Kept::PromptOnly,
-        failed_answered: Kept::PromptOnly,
-        interrupted_unanswered: Kept::PromptOnly,
-        interrupted_answered: Kept::PromptOnly,
-        killed_answered: Kept::PromptOnly,
-        rewinds: true,
-    };
-    let practice = Keeps { killed_answered: Kept::PromptOnly, rewinds: false, ..claude };
-    [
-        Manner { keeps: claude, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
-        Manner { keeps: codex, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
-        Manner { keeps: practice, forks: false, anchors: Anchors::Never, says_id_at_once: true },
-    ]
 }
 
 impl World {
@@ -641,44 +603,6 @@ impl World {
 
 fn pick<T>(from: &[T], n: u8) -> Option<&T> {
     from.get(usize::from(n).checked_rem(from.len())?)
-}
-
-/// The state as the engine reads it from disk.
-fn load(store: &Store, sims: &BTreeMap<ProviderId, Sim>, now: Millis) -> ThreadState {
-    let content: Vec<&Message> = store.messages.iter().filter(|m| m.is_content()).collect();
-    let mut newest = content.iter().rev().map(|m| m.seq);
-    let mut late = BTreeMap::new();
-    for message in content.iter().filter(|m| m.role == Role::Assistant) {
-        for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let PartBody::Command { command, status: WorkStatus::Running, .. } = &part.body {
-                let place = (message.provider.clone().expect("a reply has its provider"), part.key.clone());
-                late.insert(place, Late { message: message.id, command: command.clone() });
-            }
-        }
-    }
-    let turn = store.open_turn().map(|(record, text)| {
-        let mut turn = OpenTurn::new(record.clone(), store.message(record.message).text(), now);
-        turn.handover_text.clone_from(text);
-        turn.approvals = store.approvals.values().filter(|a| a.turn == record.id).cloned().collect();
-        turn
-    });
-    ThreadState {
-        thread: ThreadId(Uuid::from_u128(u128::MAX)),
-        target: store.target.clone().unwrap_or_else(|| target(ProviderId::claude(), ApprovalMode::Ask)),
-        folder: "/work".into(),
-        next_seq: store.messages.len() as u64 + 1,
-        content: [newest.next(), newest.next()],
-        answered_by: content.iter().rev().find(|m| m.role == Role::Assistant).and_then(|m| m.provider.clone()),
-        titled: !store.title.is_empty(),
-        sessions: store.sessions.clone(),
-        turn,
-        queue: store.queue.clone(),
-        rules: store.rules.clone(),
-        late,
-        keeps: sims.iter().map(|(id, sim)| (id.clone(), sim.manner.keeps)).collect(),
-        max_attempts: 3,
-        pending: Pending::default(),
-    }
 }
 
 /// The writes of a batch that put a session.
