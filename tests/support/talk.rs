@@ -55,6 +55,7 @@ pub struct Said {
 impl<'a> Talk<'a> {
     /// A new thread in a folder.
     pub async fn new(api: &'a FakeApi, app: App, folder: &std::path::Path) -> Self {
+        looked_for(&app).await;
         let thread = app.new_thread(folder).await;
         Self { api, app, thread, nonces: Vec::new() }
     }
@@ -67,6 +68,7 @@ impl<'a> Talk<'a> {
 
     /// Goes on with an app that was started anew on the same data folder.
     pub async fn resume(api: &'a FakeApi, app: App, (thread, nonces): (ThreadId, Vec<String>)) -> Self {
+        looked_for(&app).await;
         app.watch(&[thread]).await;
         Self { api, app, thread, nonces }
     }
@@ -250,6 +252,13 @@ impl<'a> Talk<'a> {
         let (shown, wrong) = self.told().await;
         println!("{shown}");
         assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
+/// Waits until both CLIs have been looked for: a turn is then not slowed down by the app's own start.
+async fn looked_for(app: &App) {
+    for provider in [ProviderId::claude(), ProviderId::codex()] {
+        app.provider(&provider).await;
     }
 }
 
