@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use changeover_core::event::{Ended, RuntimeEvent};
+use changeover_core::event::{Ended, Kept, RuntimeEvent};
 use changeover_core::failure::FailureKind;
 use changeover_runtime::session::{AgentRuntime, Resume, SessionSpec};
 use rustix::process::{Pid, Signal, kill_process};
@@ -188,6 +188,37 @@ async fn keeps_interrupted_answered() {
 #[tokio::test]
 async fn keeps_killed_answered() {
     keeps_the_prompt_alone(Wrong::KilledAnswered).await;
+}
+
+/// T9: a text that was whole before a call stays, the half one after it does not: neither the whole reply nor none of it. So
+/// after an answer nothing is declared, and the session is brought back to before the turn.
+#[tokio::test]
+async fn keeps_the_whole_texts_of_half_a_reply() {
+    let bench = Bench::new().await;
+    let keeps = bench.runtime.capabilities().keeps;
+    assert_eq!((keeps.failed_answered, keeps.interrupted_answered), (Kept::Unknown, Kept::Unknown));
+    for (end, note) in [("hang", Some(ABORTED)), ("error_after:1:drop", None)] {
+        let mut open = bench.open(bench.spec()).await;
+        let id = open.id().await;
+        let prompt = format!("bad[[preface:first this]][[tool:bash:true]][[say:half a reply]][[{end}]]");
+        open.send(&prompt).await;
+        if note.is_some() {
+            open.until(|event| matches!(event, RuntimeEvent::Text { delta, .. } if delta.contains("half"))).await;
+            open.session.interrupt().await.expect("interrupted");
+        }
+        let ended = open.ended().await;
+        assert_eq!(ended == Ended::Interrupted, note.is_some(), "{ended:?}");
+        open.session.close().await;
+        let mut open = bench.open(bench.resuming(&id, None)).await;
+        open.answered("two").await;
+        let mut kept = vec![("user", prompt.as_str()), ("assistant", "first this")];
+        kept.extend(note.map(|note| ("user", note)));
+        kept.push(("user", "two"));
+        let texts: Vec<_> =
+            told(&bench).into_iter().filter(|(role, _)| role == "user" || role == "assistant").collect();
+        assert_eq!(texts, said(&kept), "{end}");
+        open.close().await;
+    }
 }
 
 /// Deletes the files of every session.

@@ -47,6 +47,8 @@ before(async () => {
   window = await Window.open({ env: { ...api.env, CHANGEOVER_DATA_DIR: home.path, CHANGEOVER_NO_SHELL: '1' } });
 }, { timeout: 3 * MINUTE });
 after(async () => {
+  // What it looked like at the end says more than the error, when there was one.
+  await window?.screenshot('changeover-end.png').catch(() => {});
   await window?.close();
   await api?.stop();
   home?.remove();
@@ -77,8 +79,8 @@ test('Claude Code, Codex, and back to Claude Code', { timeout: 6 * MINUTE }, asy
   await api.do('put_text', { key: 'two', text: `Both suites are green, ${nonces.a2}.` });
   await api.do('put_text', { key: 'three', text: `I see what Codex did, ${nonces.a3}.` });
 
+  await window.find('[data-testid=starter-practice]', MINUTE);
   const { project } = await call('project/open', { path: api.work });
-  await until('the project in the sidebar', async () => (await window.run('return document.body.textContent')).includes(project.name));
   await until('both CLIs to be found', async () => {
     const { providers } = await call('provider/list', { refresh: false });
     return providers.filter((one) => one.state === 'ready').length >= 3;
@@ -100,15 +102,19 @@ test('Claude Code, Codex, and back to Claude Code', { timeout: 6 * MINUTE }, asy
   const { turns } = await api.do('turns');
   for (const [at, notice] of notices.entries()) {
     const { text } = await call('handoff/text', { threadId: thread.id, messageId: notice.id });
-    const open = `[data-testid=message-${notice.seq}] [data-testid=handover-text]`;
-    if (!(await window.has(open))) await window.click(`[data-testid=message-${notice.seq}] [data-testid=divider]`);
-    await window.find(open);
-    const shown = await until('the whole text', () => window.run('return document.querySelector(arguments[0]).textContent', open));
+    const divider = (then) => window.run(`const one = document.querySelectorAll("[data-testid=divider]")[arguments[0]]; ${then}`, at);
+    await until('the divider', () => divider('return Boolean(one)'));
+    await divider('one.click()');
+    const shown = await until('the whole text', () => window.run('return document.querySelector("[data-testid=handover-text]")?.textContent'));
     assert.equal(shown, text, 'the divider shows the stored bytes');
-    const sent = turns.find((turn) => turn.user_text.includes(at === 0 ? nonces.q2 : nonces.q3));
-    assert.ok(sent.user_text.startsWith(`${text}\n\n## New message\n\n`), 'the CLI sent the stored bytes');
+    if (at === 1) await window.screenshot('changeover-open.png');
+    await divider('one.click()');
+    await until('the divider to close', async () => !(await window.has('[data-testid=handover-text]')));
+    const prompt = `${text}\n\n## New message\n\n`;
+    const wire = at === 0 ? 'responses' : 'anthropic';
+    const sent = turns.filter((turn) => turn.wire === wire).flatMap((turn) => turn.messages).map(([, said]) => said);
+    assert.ok(sent.some((said) => said.startsWith(prompt)), 'the CLI sent the stored bytes');
   }
-  await window.screenshot('changeover.png');
 
   // T6: in each session's last request every nonce of what it was told or said stands once.
   const { rows, table } = await api.do('nonces', { nonces: Object.values(nonces) });

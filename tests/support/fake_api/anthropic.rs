@@ -35,6 +35,8 @@ fn stop_reason(plan: &Plan) -> &'static str {
 pub(super) fn whole(request: &Recorded, plan: &Plan) -> Value {
     let mut content: Vec<Value> =
         plan.think.iter().map(|text| json!({"type": "thinking", "thinking": text, "signature": "ZmFrZQ=="})).collect();
+    let preface = plan.preface.as_ref().filter(|_| !plan.calls.is_empty());
+    content.extend(preface.map(|text| json!({"type": "text", "text": text})));
     for (index, call) in plan.calls.iter().enumerate() {
         content.push(
             json!({"type": "tool_use", "id": call_id(request.n, index), "name": call.name, "input": call.arguments}),
@@ -58,6 +60,11 @@ pub(super) async fn stream(events: &Events, request: &Recorded, plan: &Plan, sha
             block.delta(json!({"type": "thinking_delta", "thinking": piece})).await?;
         }
         block.delta(json!({"type": "signature_delta", "signature": "ZmFrZQ=="})).await?;
+        block.stop().await?;
+    }
+    if let Some(text) = plan.preface.as_ref().filter(|_| !plan.calls.is_empty()) {
+        block.start(json!({"type": "text", "text": ""})).await?;
+        block.delta(json!({"type": "text_delta", "text": text})).await?;
         block.stop().await?;
     }
     for (index, call) in plan.calls.iter().enumerate() {

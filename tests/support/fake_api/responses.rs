@@ -37,6 +37,9 @@ pub(super) async fn stream(events: &Events, request: &Recorded, plan: &Plan, sha
     if let Some(text) = &plan.think {
         output.push(reasoning(events, request, text).await?);
     }
+    if let Some(text) = plan.preface.as_ref().filter(|_| !plan.calls.is_empty()) {
+        output.push(preface(events, request, text, output.len()).await?);
+    }
     for (index, call) in plan.calls.iter().enumerate() {
         let item = call_item(request, index, call);
         let at = output.len();
@@ -73,6 +76,19 @@ async fn reasoning(events: &Events, request: &Recorded, text: &str) -> Result<Va
     }
     let item = item(json!([{"type": "summary_text", "text": text}]));
     events.send(json!({"type": "response.output_item.done", "output_index": 0, "item": item})).await?;
+    Ok(item)
+}
+
+/// A message item before the calls, whole.
+async fn preface(events: &Events, request: &Recorded, text: &str, at: usize) -> Result<Value, Ended> {
+    let id = format!("msg_pre{:04}", request.n);
+    let item = |status: &str, content: Value| json!({"type": "message", "id": id, "role": "assistant", "status": status, "content": content});
+    let begun = item("in_progress", json!([]));
+    events.send(json!({"type": "response.output_item.added", "output_index": at, "item": begun})).await?;
+    let place = json!({"item_id": id, "output_index": at, "content_index": 0});
+    events.send(with(&place, json!({"type": "response.output_text.delta", "delta": text}))).await?;
+    let item = item("completed", json!([{"type": "output_text", "text": text, "annotations": []}]));
+    events.send(json!({"type": "response.output_item.done", "output_index": at, "item": item})).await?;
     Ok(item)
 }
 

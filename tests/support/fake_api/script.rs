@@ -10,6 +10,7 @@
 //! | `[[say:TEXT]]` | the final text (default: the user's text without directives) |
 //! | `[[text:KEY]]` | the final text is what the test put under KEY: it stands in no prompt |
 //! | `[[think:TEXT]]` | reasoning first |
+//! | `[[preface:TEXT]]` | a text, whole, before the calls of each round that has some |
 //! | `[[usage:IN:OUT]]` | the token numbers to report (default: bytes / 4) |
 //! | `[[slow:N:MS]]` | the final text in N pieces, MS milliseconds apart |
 //! | `[[hang]]` | headers and the first piece of text, then nothing until the client leaves |
@@ -76,6 +77,7 @@ pub(super) struct Plan {
     pub(super) text: String,
     pub(super) calls: Vec<Call>,
     pub(super) think: Option<String>,
+    pub(super) preface: Option<String>,
     pub(super) error: Option<Failure>,
     pub(super) retry_after: Option<u32>,
     /// Pieces of the final text, and the pause between them.
@@ -184,6 +186,7 @@ pub(super) fn plan(asked: &Asked, path: &str, bytes: usize, shared: &Shared) -> 
                 text = Some(known.ok_or_else(|| format!("no text was put under {argument:?}"))?);
             }
             "think" => plan.think = Some(argument.to_owned()),
+            "preface" if turn => plan.preface = Some(argument.to_owned()),
             "usage" => usage = Some(two_numbers(argument, 7)?),
             "slow" if counts => {
                 let (pieces, pause) = two_numbers(argument, 200)?;

@@ -118,7 +118,8 @@ impl Engine {
         let store = inner.store.clone();
         let found = read(move || store.open_turns()).await?;
         for thread in found {
-            if let Err(error) = inner.actor(thread).await {
+            // Its answer comes after the thread was mended: nobody is shown what an earlier run left open.
+            if let Err(error) = inner.ask(thread, Request::Snapshot).await {
                 tracing::error!(%thread, %error, "a thread could not be mended");
             }
         }

@@ -234,13 +234,14 @@ impl AgentRuntime for CodexRuntime {
             fork: true,
             usage: true,
             mcp: true,
-            // Proved in tests/contract/codex.rs: the prompt stays, half a reply does not (finished tool calls of it do).
+            // Proved in tests/contract/codex/sessions.rs: the prompt stays. Of half a reply what was whole stays (a text before a
+            // tool call, the call), what streamed does not: that is neither everything nor the prompt alone.
             keeps: Keeps {
                 failed_unanswered: Kept::PromptOnly,
-                failed_answered: Kept::PromptOnly,
+                failed_answered: Kept::Unknown,
                 interrupted_unanswered: Kept::PromptOnly,
-                interrupted_answered: Kept::PromptOnly,
-                killed_answered: Kept::PromptOnly,
+                interrupted_answered: Kept::Unknown,
+                killed_answered: Kept::Unknown,
                 rewinds: true,
             },
         }
