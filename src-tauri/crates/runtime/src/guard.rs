@@ -13,8 +13,8 @@ use std::{
 
 use crate::process::{MARK, SESSION_MARK, end_marked_within};
 
-/// From asking to killing. Together with [`QUIET`] well inside R5's 5 s.
-const GRACE: Duration = Duration::from_secs(2);
+/// From asking to killing. Together with [`QUIET`] and the looks at the process table well inside R5's 5 s, on a busy machine too.
+const GRACE: Duration = Duration::from_millis(1500);
 /// How long no marked process may be seen before the guard goes: a child that was being started shows its mark late.
 const QUIET: Duration = Duration::from_millis(500);
 /// After this the guard goes in any case.
@@ -114,7 +114,7 @@ fn sweep(mark: &str) {
         if end_marked_within(mark, grace) > 0 {
             quiet_since = Instant::now();
         }
-        // What shows up later is not asked again for two seconds.
+        // What shows up later is not given the whole time again.
         grace = GRACE.saturating_sub(begun.elapsed());
         thread::sleep(Duration::from_millis(50));
     }
