@@ -27,7 +27,6 @@ pub fn folder() -> PathBuf {
         .join(format!("store-{DATA}"))
 }
 
-
 /// Sizes of messages.
 #[derive(Clone, Copy)]
 pub enum Mix {

@@ -13,7 +13,8 @@ pub fn row(what: &str, number: &str, target: &str, met: Option<bool>) {
     println!("{what:<72}{number:>40}   {target:<26}{verdict}");
     let Some(path) = std::env::var_os("CHANGEOVER_BENCH_ROWS") else { return };
     let line = format!("{what}\t{number}\t{target}\t{verdict}\n");
-    let kept = OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
+    let kept =
+        OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
     if let Err(error) = kept {
         eprintln!("the row could not be kept in {}: {error}", path.display());
         std::process::exit(1);

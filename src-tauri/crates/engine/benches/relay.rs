@@ -80,7 +80,8 @@ fn main() {
 
 /// The n-th delta: a word or two, as models send them.
 fn delta(n: usize) -> &'static str {
-    const WORDS: [&str; 8] = ["The ", "quick", " brown fox", " \\\"jumps\\\"", " over", " the lazy", " dog.\\n", " Größe"];
+    const WORDS: [&str; 8] =
+        ["The ", "quick", " brown fox", " \\\"jumps\\\"", " over", " the lazy", " dog.\\n", " Größe"];
     WORDS[n % WORDS.len()]
 }
 

@@ -210,5 +210,10 @@ fn indexing_bytes(data: &Path) {
     let took = started.elapsed();
     drop(store);
     let times = (written().unwrap_or(0) - before) as f64 / n as f64;
-    row("disk bytes of indexing a reply behind", &format!("{times:.2} n, {:.0} ms", ms(took)), "8 n", Some(times <= 8.0));
+    row(
+        "disk bytes of indexing a reply behind",
+        &format!("{times:.2} n, {:.0} ms", ms(took)),
+        "8 n",
+        Some(times <= 8.0),
+    );
 }
