@@ -90,7 +90,8 @@ impl FolderLock {
         let mut file = options.open(&new)?;
         serde_json::to_writer(&mut file, address)?;
         file.flush()?;
-        file.sync_all()?;
+        drop(file);
+        // Not synced: after a power cut there is no engine to be found, and the next one removes the file.
         std::fs::rename(&new, &self.address)
     }
 }

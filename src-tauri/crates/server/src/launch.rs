@@ -142,17 +142,14 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
     let program = std::env::current_exe().context("this program's own path cannot be told")?;
     let prefix = mark_prefix(&folder);
     let mark = format!("{prefix}{}", secret::token());
-    // R5: the guard first; then what an earlier run left behind; then, and only then, agents.
-    let guard = {
+    // R5: a guard stands, and what an earlier run left behind has ended, before there are agents (`take_up` and later). Nothing
+    // of this run is there yet, so neither waits for the other, and the database is opened meanwhile: looking through all
+    // processes of the machine is what takes longest.
+    let guarding = {
         let (program, mark) = (program.clone(), mark.clone());
-        tokio::task::spawn_blocking(move || {
-            let guard = guard::start_guard(&program, &["guard"], &mark)?;
-            process::end_marked(&prefix);
-            Ok::<_, std::io::Error>(guard)
-        })
-        .await?
-        .context("the guard process could not be started")?
+        tokio::task::spawn_blocking(move || guard::start_guard(&program, &["guard"], &mark))
     };
+    let clearing = tokio::task::spawn_blocking(move || process::end_marked(&prefix));
     let engine_options = EngineOptions {
         runtimes: runtimes(&program, &folder),
         data_folder: folder,
@@ -162,8 +159,15 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
         max_attempts: options.max_attempts,
         window: options.window,
     };
-    let engine = Engine::open(engine_options).await?;
-    let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
+    let opening = async {
+        let engine = Engine::open(engine_options).await?;
+        let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
+        Ok::<_, anyhow::Error>((engine, server))
+    };
+    let (guard, cleared, opened) = tokio::join!(guarding, clearing, opening);
+    let guard = guard?.context("the guard process could not be started")?;
+    cleared?;
+    let (engine, server) = opened?;
     engine.set_mcp_url(format!("{}/mcp", server.url));
     engine.take_up().await?;
     if options.look {

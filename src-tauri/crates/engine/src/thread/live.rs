@@ -163,3 +163,72 @@ impl Lives {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use changeover_runtime::session::{Answer, Prompt};
+    use futures::future::BoxFuture;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    struct Still;
+
+    impl Session for Still {
+        fn send(&self, _: Prompt) -> BoxFuture<'_, Result<(), Failure>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn answer(&self, _: String, _: Answer) -> BoxFuture<'_, Result<(), Failure>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn interrupt(&self) -> BoxFuture<'_, Result<(), Failure>> {
+            Box::pin(async { Ok(()) })
+        }
+        fn close(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+        fn kill(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+    }
+
+    fn open(lives: &mut Lives, provider: ProviderId) -> mpsc::Sender<RuntimeEvent> {
+        let (sender, events) = mpsc::channel(16);
+        let target = Target { provider, model: None, effort: None, mode: ApprovalMode::Ask };
+        lives.add(&target, Opened { session: Arc::new(Still), events }, None, None, 0);
+        sender
+    }
+
+    fn text(item: &str, delta: &str) -> RuntimeEvent {
+        RuntimeEvent::Text { item: item.into(), delta: delta.into() }
+    }
+
+    #[tokio::test]
+    async fn text_that_came_together_is_one_event_and_all_else_keeps_its_place() {
+        let mut lives = Lives::default();
+        let sender = open(&mut lives, ProviderId::claude());
+        for event in [text("a", "1"), text("a", "2"), text("b", "3"), RuntimeEvent::Taken, text("b", "4")] {
+            sender.send(event).await.unwrap();
+        }
+        for expected in [text("a", "12"), text("b", "3"), RuntimeEvent::Taken, text("b", "4")] {
+            assert_eq!(lives.next().await, (ProviderId::claude(), expected));
+        }
+        drop(sender);
+        assert!(matches!(lives.next().await, (_, RuntimeEvent::Exited { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_a_session_said_is_nobodys_once_it_is_taken_out() {
+        let mut lives = Lives::default();
+        let sender = open(&mut lives, ProviderId::claude());
+        for event in [text("a", "1"), RuntimeEvent::Taken] {
+            sender.send(event).await.unwrap();
+        }
+        assert_eq!(lives.next().await, (ProviderId::claude(), text("a", "1")));
+        lives.take(&ProviderId::claude());
+        assert_eq!(lives.next().now_or_never(), None);
+        let sender = open(&mut lives, ProviderId::claude());
+        sender.send(text("a", "2")).await.unwrap();
+        assert_eq!(lives.next().await, (ProviderId::claude(), text("a", "2")));
+    }
+}
