@@ -29,6 +29,7 @@ pub fn folder() -> PathBuf {
 
 /// Sizes of messages.
 #[derive(Clone, Copy)]
+#[allow(dead_code, reason = "each bench takes the mixes that it measures")]
 pub enum Mix {
     /// Every message the same.
     Equal,

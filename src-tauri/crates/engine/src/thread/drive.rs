@@ -53,6 +53,13 @@ impl Actor {
                 }
                 Effect::Open { turn, attempt, target, resume } => {
                     let done = move |result| Input::Opened { turn, attempt, result };
+                    if !self.lives.usable(&target, resume.as_ref())
+                        && let Some(live) = self.lives.close(&target.provider)
+                    {
+                        // What still ran in the process that makes way ends with it (S2).
+                        self.inner.revoke(live.token.as_deref());
+                        Box::pin(self.input(gone(target.provider.clone()))).await;
+                    }
                     self.open(target, resume, done);
                 }
                 Effect::Write { turn, provider, prompt, text } => {
@@ -131,11 +138,25 @@ impl Actor {
             Report::Input(input) => self.input(input).await,
             Report::Opened { target, resume, token, opened, input } => {
                 fault::point("after-open");
+                if !self.awaits(&input) {
+                    // Stopped while it opened, and perhaps opened anew since: what nobody waits for must not take the
+                    // place of what somebody uses.
+                    self.inner.revoke(token.as_deref());
+                    tokio::spawn(async move { opened.session.close().await });
+                    return;
+                }
                 self.lives.add(&target, opened, resume, token, clock::now());
                 self.input(input).await;
-                // Stopped while it opened: nobody will use it, but it is as good as any idle session.
             }
         }
+    }
+
+    /// Whether the open turn still waits for this session.
+    fn awaits(&self, input: &Input) -> bool {
+        let Input::Opened { turn, attempt, .. } = input else { return false };
+        self.state.turn.as_ref().is_some_and(|open| {
+            open.record.id == *turn && open.record.attempt == *attempt && open.record.phase == TurnPhase::Preparing
+        })
     }
 
     fn open(
@@ -149,9 +170,6 @@ impl Actor {
             return self.beside(async move { Report::Input(done(Ok(()))) });
         }
         let provider = target.provider.clone();
-        if let Some(live) = self.lives.close(&provider) {
-            self.inner.revoke(live.token.as_deref());
-        }
         let closing = self.lives.closing(&provider);
         let (inner, thread, folder) = (Arc::clone(&self.inner), self.thread, self.state.folder.clone());
         self.beside(async move {
