@@ -23,6 +23,10 @@ use crate::{
 
 /// Number of the index's own schema: another one is thrown away and made anew.
 const SCHEMA: i64 = 1;
+/// How often, and after what pause, an index that is just being made is looked at again.
+const MAKING_TRIES: u32 = 40;
+const MAKING_PAUSE: std::time::Duration = std::time::Duration::from_millis(25);
+
 const TABLE: &str = "CREATE VIRTUAL TABLE text USING fts5 (body, content = '', contentless_delete = 1, detail = 'none',
     tokenize = 'trigram');";
 /// A batch of the filling: at most so many messages, and so many bytes of text but for the last one.
@@ -374,7 +378,18 @@ impl Store {
                     if behind > 0 {
                         missed.push(format!("{behind} messages that are still being indexed"));
                     }
-                    match open_index(self.path()).and_then(|index| search.candidates(&index, &query)) {
+                    let mut tries = 0;
+                    let looked = loop {
+                        match open_index(self.path()).and_then(|index| search.candidates(&index, &query)) {
+                            // The writer is just making the index, or changing its mode: not damage, a moment.
+                            Err(fault) if !fault.is_damage() && tries < MAKING_TRIES => {
+                                tries += 1;
+                                std::thread::sleep(MAKING_PAUSE);
+                            }
+                            looked => break looked,
+                        }
+                    };
+                    match looked {
                         Ok(true) => {}
                         Ok(false) => missed.push(format!("what is older than {LOOKED_THROUGH} likely messages")),
                         Err(fault) => {
