@@ -46,7 +46,7 @@ test('reading up, one is not pulled down by what streams', async ({ page }) => {
   await expect(page.getByTestId('jump')).toBeVisible();
   const there = await tx.evaluate((node) => node.scrollTop);
   await expect(page.getByTestId('jump')).toContainText('New below');
-  await expect.poll(rest).toBeGreaterThan(900);
+  await expect.poll(rest).toBeGreaterThan(800);
   expect(Math.abs((await tx.evaluate((node) => node.scrollTop)) - there)).toBeLessThan(4);
   await page.getByTestId('jump').click();
   await expect.poll(rest).toBeLessThan(60);
