@@ -199,9 +199,6 @@ pub struct Keeps {
     pub interrupted_unanswered: Kept,
     /// After an interrupt in the middle of a reply.
     pub interrupted_answered: Kept,
-    /// After the process was killed in the middle of a reply. `step` does not count on it: the turn may have ended just before
-    /// the kill, in any way, without our hearing of it (T10).
-    pub killed_answered: Kept,
     /// Whether a session can be brought back to an anchor.
     pub rewinds: bool,
 }
@@ -213,7 +210,6 @@ impl Keeps {
         failed_answered: Kept::Unknown,
         interrupted_unanswered: Kept::Unknown,
         interrupted_answered: Kept::Unknown,
-        killed_answered: Kept::Unknown,
         rewinds: false,
     };
 }

@@ -248,7 +248,7 @@ async fn it_keeps_what_it_declares() {
         matches!(talk.until(exited).await.last(), Some(Event::Exited { failure }) if failure.kind == FailureKind::Exited)
     );
     assert_eq!(carrying(&scene.mark), Vec::<u32>::new());
-    assert_eq!(scene.kept(&talk.id), (KEEPS.killed_answered, "stream 100001 every 20 ms".into()));
+    assert_eq!(scene.kept(&talk.id), (Kept::PromptOnly, "stream 100001 every 20 ms".into()));
 
     let id = talk.id.clone();
     let mut again =

@@ -25,8 +25,9 @@ use crate::{
 /// How long what was shown waits for more before it is written, in milliseconds. S1's 250 ms are to the moment at which it is on
 /// disk: the rest is for the transaction itself, on a slow disk and a busy machine too.
 pub const FLUSH_MS: Millis = 150;
-/// How long a CLI may take to end its turn when asked, before its tree is killed (R5), in milliseconds.
-pub const INTERRUPT_MS: Millis = 2_000;
+/// How long a CLI may take to end its turn when asked, before its tree is killed, in milliseconds. R5's 3 s are to the moment at
+/// which nothing is left of it: as much again for finding, killing and looking once more on a busy machine.
+pub const INTERRUPT_MS: Millis = 1_500;
 /// R10: this long without progress ends a turn, in milliseconds.
 pub const NO_PROGRESS_MS: Millis = 5 * 60_000;
 /// R10: this many retries without progress end a turn.

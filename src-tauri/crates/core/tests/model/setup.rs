@@ -37,7 +37,6 @@ pub fn real_manners() -> [Manner; 3] {
         failed_answered: Kept::Everything,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Everything,
-        killed_answered: Kept::Unknown,
         rewinds: true,
     };
     let codex = Keeps {
@@ -45,14 +44,13 @@ pub fn real_manners() -> [Manner; 3] {
         failed_answered: Kept::Unknown,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Unknown,
-        killed_answered: Kept::Unknown,
         rewinds: true,
     };
-    let practice = Keeps { killed_answered: Kept::PromptOnly, rewinds: false, ..claude };
+    let practice = Keeps { rewinds: false, ..claude };
     [
-        Manner { keeps: claude, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
-        Manner { keeps: codex, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
-        Manner { keeps: practice, forks: false, anchors: Anchors::Never, says_id_at_once: true },
+        Manner { keeps: claude, killed: Kept::Unknown, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
+        Manner { keeps: codex, killed: Kept::Unknown, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
+        Manner { keeps: practice, killed: Kept::PromptOnly, forks: false, anchors: Anchors::Never, says_id_at_once: true },
     ]
 }
 

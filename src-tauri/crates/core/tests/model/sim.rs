@@ -28,6 +28,9 @@ pub enum Anchors {
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub keeps: Keeps,
+    /// What stands in its history when its process was killed in the middle of a reply: no adapter declares it, and `step` does
+    /// not ask (T10).
+    pub killed: Kept,
     /// A rewind makes a new session and leaves the old one as it is.
     pub forks: bool,
     pub anchors: Anchors,
@@ -434,7 +437,7 @@ impl Live {
     fn kill(&mut self, history: &mut Vec<Entry>, manner: &Manner, b: u8) {
         self.running.clear();
         let Some(mut turn) = self.turn.take() else { return };
-        let kept = if turn.answered { really(manner.keeps.killed_answered, &turn, b) } else { any(b, false) };
+        let kept = if turn.answered { really(manner.killed, &turn, b) } else { any(b, false) };
         let mut made = 0;
         turn.keep(history, kept, &mut made, Anchors::Never);
     }

@@ -35,7 +35,6 @@ pub fn keeps(kept: Kept, rewinds: bool) -> Keeps {
         failed_answered: kept,
         interrupted_unanswered: kept,
         interrupted_answered: kept,
-        killed_answered: kept,
         rewinds,
     }
 }

@@ -49,13 +49,11 @@ impl Claude {
 ///
 /// - A failed or interrupted prompt stays. Of the reply stays every block that was whole, and after an interrupt the words so
 ///   far too; what a cut has made void is told as `Superseded`, so the rest is the reply.
-/// - Its file is written behind: a kill may lose a prompt that was taken and a block that was told. Unknown, then.
 const KEEPS: Keeps = Keeps {
     failed_unanswered: Kept::PromptOnly,
     failed_answered: Kept::Everything,
     interrupted_unanswered: Kept::PromptOnly,
     interrupted_answered: Kept::Everything,
-    killed_answered: Kept::Unknown,
     rewinds: true,
 };
 

@@ -241,7 +241,6 @@ impl AgentRuntime for CodexRuntime {
                 failed_answered: Kept::Unknown,
                 interrupted_unanswered: Kept::PromptOnly,
                 interrupted_answered: Kept::Unknown,
-                killed_answered: Kept::Unknown,
                 rewinds: true,
             },
         }
