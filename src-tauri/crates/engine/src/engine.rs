@@ -9,7 +9,6 @@ use std::{
 use changeover_core::{
     failure::Failure,
     id::ThreadId,
-    part::{PartBody, WorkStatus},
     provider::{ProviderId, Target},
     turn::state::{Late, MAX_ATTEMPTS, OpenTurn, Pending, ThreadState},
     usage::ContextFigure,
@@ -240,9 +239,8 @@ impl Inner {
         let content = self.store.last_content(thread)?;
         let mut late = BTreeMap::new();
         for running in self.store.running_parts(thread)? {
-            if let PartBody::Command { command, status: WorkStatus::Running, .. } = running.part.body {
-                let place = (running.provider, running.part.key);
-                late.insert(place, Late { message: running.message, command });
+            if let Some(work) = Late::of(running.message, &running.part.body) {
+                late.insert((running.provider, running.part.key), work);
             }
         }
         let turn = match disk.turn {

@@ -7,13 +7,13 @@ use crate::{
     failure::{Failure, FailureKind},
     message::MessageState,
     notice::Notice,
-    part::{PartBody, WorkStatus},
+    part::WorkStatus,
     provider::ProviderId,
     seq::Seq,
     session::Told,
     turn::{
         record::TurnPhase,
-        state::{Change, Effect, LiveKind, OpenTurn, Progress},
+        state::{Change, Effect, OpenTurn, Progress},
         step::{Step, withdraw_open},
         write::Write,
     },
@@ -297,26 +297,11 @@ fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
     let goes_on = completed && !matches!(turn.stop(), Stop::Person);
     if let Some(reply) = turn.record.reply {
         if !completed {
-            for (key, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
-                let status = WorkStatus::Interrupted;
-                writes.push(match &live.kind {
-                    LiveKind::Other(part) => {
-                        let mut part = part.clone();
-                        match &mut part.body {
-                            PartBody::Tool { status, .. } | PartBody::FileChange { status, .. } => {
-                                *status = WorkStatus::Interrupted;
-                            }
-                            _ => {}
-                        }
-                        step.out.push(Effect::Show(Change::Wrote(Box::new(Write::Part {
-                            message: reply.id,
-                            part: part.clone(),
-                        }))));
-                        Write::Part { message: reply.id, part }
-                    }
-                    _ => Write::PartStatus { message: reply.id, key: key.clone(), status, exit_code: None },
-                });
-            }
+            let running = turn.parts.iter().filter(|(_, live)| live.is_running());
+            let (message, status) = (reply.id, WorkStatus::Interrupted);
+            writes.extend(
+                running.map(|(key, _)| Write::PartStatus { message, key: key.clone(), status, exit_code: None }),
+            );
         }
         let state = match phase {
             TurnPhase::Completed => MessageState::Done,
@@ -370,7 +355,7 @@ pub(super) fn exited(step: &mut Step<'_>, provider: &ProviderId, failure: Failur
     }
 }
 
-/// Commands that went on after their turn ended with their process; written with the next commit.
+/// Work that went on after its turn ended with its process; written with the next commit.
 fn end_late(step: &mut Step<'_>, provider: Option<&ProviderId>) {
     let late = std::mem::take(&mut step.state.late);
     let (gone, kept): (BTreeMap<_, _>, _) =

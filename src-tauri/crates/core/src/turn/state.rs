@@ -11,7 +11,7 @@ use crate::{
     id::{ApprovalId, MessageId, PromptId, QueuedId, ThreadId, TurnId},
     message::Message,
     notice::Handover,
-    part::{Part, WorkStatus},
+    part::{Part, PartBody, WorkStatus},
     provider::{ProviderId, Target},
     seq::Seq,
     session::SessionRecord,
@@ -64,7 +64,7 @@ pub struct ThreadState {
     pub queue: Vec<Queued>,
     /// "In this thread" (R4).
     pub rules: BTreeSet<String>,
-    /// Commands that go on after their turn (S2), by provider and item.
+    /// Work that goes on after its turn (S2), by provider and item.
     pub late: BTreeMap<(ProviderId, String), Late>,
     /// What each provider's CLI keeps (T9). Absent: nothing is proved.
     pub keeps: BTreeMap<ProviderId, Keeps>,
@@ -74,13 +74,30 @@ pub struct ThreadState {
     pub pending: Pending,
 }
 
-/// A command that outlived its turn.
+/// A command, tool or file change that outlived its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
     /// The reply it belongs to.
     pub message: MessageId,
-    /// The command line, for a change of status that does not repeat it.
+    /// A command's line, for a change of status that does not repeat it; empty for other work.
     pub command: String,
+}
+
+impl Late {
+    /// Of a part as it is stored; `None` where it is no work that goes on. After a crash this is how all that an ended process
+    /// left "running" is found, to be closed.
+    pub fn of(message: MessageId, part: &PartBody) -> Option<Self> {
+        match part {
+            PartBody::Command { command, status: WorkStatus::Running, .. } => {
+                Some(Self { message, command: command.clone() })
+            }
+            PartBody::Tool { status: WorkStatus::Running, .. }
+            | PartBody::FileChange { status: WorkStatus::Running, .. } => {
+                Some(Self { message, command: String::new() })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Parts and chunks that wait for the next commit.

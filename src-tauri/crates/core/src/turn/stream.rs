@@ -1,4 +1,4 @@
-//! What a runtime reports while a turn runs, and of commands that outlive it.
+//! What a runtime reports while a turn runs, and of work that outlives it.
 
 use crate::{
     approval::{ApprovalRequest, ApprovalSubject},
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Takes one event of `provider`'s session. Events that belong to no open turn are late commands' or are let go.
+/// Takes one event of `provider`'s session. Events that belong to no open turn are of late work, or are let go.
 pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEvent) {
     if late(step, provider, &event) {
         return;
@@ -135,24 +135,35 @@ fn idle(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEvent) {
     }
 }
 
-/// A command that outlived its turn (S2): true if the event was for one.
+/// Work that outlived its turn (S2): true if the event was for it.
 fn late(step: &mut Step<'_>, provider: &ProviderId, event: &RuntimeEvent) -> bool {
-    let item = match event {
-        RuntimeEvent::Command { item, .. } | RuntimeEvent::CommandOutput { item, .. } => item,
+    let (item, ends) = match event {
+        RuntimeEvent::CommandOutput { item, .. } => (item, false),
+        RuntimeEvent::Command { item, status, .. }
+        | RuntimeEvent::Tool { item, status, .. }
+        | RuntimeEvent::FileChange { item, status, .. } => (item, *status != WorkStatus::Running),
         _ => return false,
     };
     let place = (provider.clone(), item.clone());
     let Some(late) = step.state.late.get(&place).cloned() else { return false };
-    match event {
-        RuntimeEvent::CommandOutput { delta, .. } => step.chunk(late.message, item.clone(), delta),
-        RuntimeEvent::Command { command, status, exit_code, output, .. } => {
-            let command = if command.is_empty() { late.command } else { command.clone() };
-            step.put_command(late.message, item.clone(), command, *status, *exit_code, output.clone());
-            if *status != WorkStatus::Running {
-                step.state.late.remove(&place);
-            }
+    match event.clone() {
+        RuntimeEvent::CommandOutput { item, delta } => step.chunk(late.message, item, &delta),
+        RuntimeEvent::Command { item, command, status, exit_code, output } => {
+            let command = if command.is_empty() { late.command } else { command };
+            step.put_command(late.message, item, command, status, exit_code, output);
+        }
+        RuntimeEvent::Tool { item, name, input, output, status } => {
+            let body = PartBody::Tool { name, input, output, status };
+            step.put(late.message, Part { key: item, superseded: false, body });
+        }
+        RuntimeEvent::FileChange { item, files, status } => {
+            let body = PartBody::FileChange { files, status };
+            step.put(late.message, Part { key: item, superseded: false, body });
         }
         _ => {}
+    }
+    if ends {
+        step.state.late.remove(&place);
     }
     true
 }
@@ -567,14 +578,15 @@ impl Step<'_> {
         self.show_turn();
     }
 
-    /// Commands that go on after their turn (S2).
+    /// Work that goes on after its turn (S2).
     pub(super) fn keep_late(&mut self, provider: &ProviderId, message: MessageId) {
         let Some(turn) = self.state.turn.as_ref() else { return };
-        for (item, live) in &turn.parts {
-            if let LiveKind::Command { command, status: WorkStatus::Running } = &live.kind {
-                let late = Late { message, command: command.clone() };
-                self.state.late.insert((provider.clone(), item.clone()), late);
-            }
+        for (item, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
+            let command = match &live.kind {
+                LiveKind::Command { command, .. } => command.clone(),
+                _ => String::new(),
+            };
+            self.state.late.insert((provider.clone(), item.clone()), Late { message, command });
         }
     }
 }

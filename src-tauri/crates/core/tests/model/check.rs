@@ -8,13 +8,13 @@ use changeover_core::{
     id::TurnId,
     message::{Message, MessageState, Role},
     notice::Notice,
-    part::{PartBody, WorkStatus},
+    part::PartBody,
     provider::ProviderId,
     seq::Seq,
     session::SessionRecord,
     turn::{
         record::{ApprovalState, TurnPhase},
-        state::FLUSH_MS,
+        state::{FLUSH_MS, Late},
         write::Write,
     },
 };
@@ -113,12 +113,12 @@ pub fn holds(world: &World) {
             assert!(of_turn, "only the open turn's messages are open: {message:?}");
         }
         for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let PartBody::Command { status: WorkStatus::Running, .. } = part.body
+            if Late::of(message.id, &part.body).is_some()
                 && message.state != MessageState::Open
                 && state.pending.writes.is_empty()
             {
                 let place = (message.provider.clone().expect("a reply"), part.key.clone());
-                assert!(state.late.contains_key(&place), "a command that is said to run still can end: {part:?}");
+                assert!(state.late.contains_key(&place), "what is said to run still can end: {part:?}");
             }
         }
     }

@@ -7,7 +7,6 @@ use changeover_core::{
     event::{Keeps, Kept},
     id::ThreadId,
     message::{Message, Role},
-    part::{PartBody, WorkStatus},
     provider::{ApprovalMode, ProviderId, Target},
     turn::state::{Late, OpenTurn, Pending, ThreadState},
 };
@@ -61,9 +60,9 @@ pub fn load(store: &Store, sims: &BTreeMap<ProviderId, Sim>, now: Millis) -> Thr
     let mut late = BTreeMap::new();
     for message in content.iter().filter(|m| m.role == Role::Assistant) {
         for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let PartBody::Command { command, status: WorkStatus::Running, .. } = &part.body {
+            if let Some(work) = Late::of(message.id, &part.body) {
                 let place = (message.provider.clone().expect("a reply has its provider"), part.key.clone());
-                late.insert(place, Late { message: message.id, command: command.clone() });
+                late.insert(place, work);
             }
         }
     }
