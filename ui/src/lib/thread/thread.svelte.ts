@@ -275,7 +275,8 @@ export class Thread {
 
   /** Sends a refused or failed message again as itself (T8). */
   sendAgain(messageId: MessageId, target: Target | null) {
-    return this.ask(call('turn/again', { threadId: this.id, clientTurnId: crypto.randomUUID(), messageId, target }));
+    const params = { threadId: this.id, clientTurnId: crypto.randomUUID(), messageId, target, previewHash: null };
+    return this.ask(call('turn/again', params));
   }
   stop() {
     return this.ask(call('turn/interrupt', { threadId: this.id }));

@@ -10,7 +10,7 @@ use crate::{
     part::WorkStatus,
     provider::ProviderId,
     seq::Seq,
-    session::Told,
+    session::SessionRecord,
     turn::{
         record::TurnPhase,
         state::{Change, Effect, OpenTurn, Progress},
@@ -211,14 +211,17 @@ fn drop_session(step: &mut Step<'_>, provider: &ProviderId) {
 
 /// Has a session brought back to a place before the next prompt (T9). `known` is what it holds there.
 fn bring_back(step: &mut Step<'_>, provider: &ProviderId, anchor: Option<String>, known: Seq) {
-    let Some(session) = step.state.sessions.get_mut(provider) else { return };
-    session.incarnation += 1;
-    session.known_upto_seq = known;
-    session.anchor = anchor;
-    session.rewind = true;
-    let write = Write::Session(session.clone());
-    step.state.pending.writes.push(write);
-    close(step, provider);
+    let Some(session) = step.state.sessions.get(provider) else { return };
+    let back = session.brought_back(anchor, known);
+    put_back(step, back);
+}
+
+/// Puts a session that is to be brought back; what its process has in memory is not that.
+fn put_back(step: &mut Step<'_>, back: SessionRecord) {
+    let provider = back.provider.clone();
+    step.state.pending.writes.push(Write::Session(back.clone()));
+    step.state.sessions.insert(provider.clone(), back);
+    close(step, &provider);
 }
 
 /// A prompt that was not answered: brings the session to before it, so that never a second prompt stands on top of an
@@ -271,18 +274,14 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
     step.state.pending.writes.push(write);
 }
 
-/// A message that this session was asked before, and answered in part, is asked again (T8): the session goes back to before
-/// that turn, else it is dropped, so that the message stands in it once. What came after is told to it anew.
+/// A message that this session was asked before is asked again (T8), see [`ThreadState::asked_before`].
+///
+/// [`ThreadState::asked_before`]: crate::turn::state::ThreadState::asked_before
 pub(super) fn take_back(step: &mut Step<'_>, provider: &ProviderId, message: Seq) {
-    let rewinds = step.state.keeps_of(provider).rewinds;
-    let Some(session) = step.state.sessions.get_mut(provider) else { return };
-    let Some(at) = session.turns.iter().position(|told| told.message_seq == message) else { return };
-    let later = session.turns.split_off(at);
-    match later.first() {
-        Some(Told { anchor_before: Some(anchor), known_before, .. }) if rewinds => {
-            bring_back(step, provider, Some(anchor.clone()), *known_before);
-        }
-        _ => drop_session(step, provider),
+    match step.state.asked_before(provider, message) {
+        None => {}
+        Some(Some(back)) => put_back(step, back),
+        Some(None) => drop_session(step, provider),
     }
 }
 

@@ -9,13 +9,13 @@ use crate::{
     failure::Failure,
     handoff::items::Scope,
     id::{ApprovalId, MessageId, PromptId, QueuedId, ThreadId, TurnId},
-    message::Message,
+    message::{Message, SessionStamp},
     notice::Handover,
     part::{Part, PartBody, WorkStatus},
     provider::{ProviderId, Target},
     seq::Seq,
     session::SessionRecord,
-    transition::Transition,
+    transition::{self, Transition},
     turn::{
         record::{Approval, Queued, ReplyRef, TurnRecord},
         write::Write,
@@ -282,6 +282,17 @@ pub enum Input {
     Recover,
 }
 
+/// What a prompt would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlook {
+    /// Which transition.
+    pub transition: Transition,
+    /// What of the transcript.
+    pub scope: Scope,
+    /// Who answered before.
+    pub from: Option<ProviderId>,
+}
+
 /// What goes out; the driver carries it out in order, one after the other.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
@@ -450,6 +461,45 @@ impl ThreadState {
     /// Notes that a content message was appended.
     pub(super) fn note_content(&mut self, seq: Seq) {
         self.content = [Some(seq), self.content[0]];
+    }
+
+    /// What a prompt that carries this message would be: the transition (T1) and what of the transcript it concerns. Turn and
+    /// preview both ask here (H1).
+    pub fn outlook(&self, provider: &ProviderId, message: Seq) -> Outlook {
+        let session = self.sessions.get(provider);
+        let besides = self.content_besides(message);
+        let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
+        let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
+        let scope = Scope { after: transition.after_seq, upto: besides.unwrap_or(0), prompt: Some(message), own };
+        Outlook { transition, scope, from: self.answered_by.clone() }
+    }
+
+    /// The same for a message that is sent again (T8), which first takes it back where this session was asked it before.
+    pub fn outlook_again(&self, provider: &ProviderId, message: Seq) -> Outlook {
+        let mut after = self.clone();
+        match after.asked_before(provider, message) {
+            None => {}
+            Some(Some(back)) => {
+                after.sessions.insert(provider.clone(), back);
+            }
+            Some(None) => {
+                after.sessions.remove(provider);
+            }
+        }
+        after.outlook(provider, message)
+    }
+
+    /// What becomes of a session that was asked this message before, and answered in part, when it is asked again (T8): it goes
+    /// back to before that turn, else it is dropped (`Some(None)`), so that the message stands in it once. What came after is
+    /// told to it anew. `None`: it was not asked, and stays as it is.
+    pub(super) fn asked_before(&self, provider: &ProviderId, message: Seq) -> Option<Option<SessionRecord>> {
+        let session = self.sessions.get(provider)?;
+        let at = session.turns.iter().position(|told| told.message_seq == message)?;
+        let told = session.turns.get(at)?;
+        Some(told.anchor_before.as_ref().filter(|_| self.keeps_of(provider).rewinds).map(|anchor| SessionRecord {
+            turns: session.turns.iter().take(at).cloned().collect(),
+            ..session.brought_back(Some(anchor.clone()), told.known_before)
+        }))
     }
 
     /// What the provider's CLI keeps.

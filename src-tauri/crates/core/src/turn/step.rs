@@ -5,19 +5,18 @@ use crate::{
     approval::ApprovalDecision,
     event::RuntimeEvent,
     failure::{Failure, FailureKind},
-    handoff::{items::Scope, render},
+    handoff::render,
     id::{ApprovalId, MessageId, PromptId, QueuedId, TurnId},
-    message::{Message, MessageState, Role, SessionStamp},
+    message::{Message, MessageState, Role},
     notice::Handover,
     part::Part,
     provider::Target,
     seq::Seq,
-    transition,
     turn::{
         ending::{self, End},
         record::{ApprovalState, Queued, TurnPhase, TurnRecord},
         state::{
-            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Progress, QUEUE_BOUND, Refusal, Response, ResumeAt,
+            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Outlook, Progress, QUEUE_BOUND, Refusal, Response, ResumeAt,
             ThreadState,
         },
         stream,
@@ -235,25 +234,22 @@ impl Step<'_> {
 
     /// Decides the transition (T1) and has the handover made.
     pub(super) fn prepare(&mut self) {
-        let Some(turn) = self.state.turn.as_mut() else { return };
+        let Some(turn) = self.state.turn.as_ref() else { return };
         let target = turn.record.target.clone();
-        let message_seq = turn.record.message_seq;
+        let Outlook { transition, scope, from } = self.state.outlook(&target.provider, turn.record.message_seq);
         let session = self.state.sessions.get(&target.provider);
-        let besides = self.state.content.into_iter().flatten().find(|seq| *seq != message_seq);
-        let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
-        let upto = besides.unwrap_or(0);
+        let known_before = session.map_or(0, |s| s.known_upto_seq);
+        let (anchor_before, session_id) = (session.and_then(|s| s.anchor.clone()), session.map(|s| s.session_id.clone()));
+        let Some(turn) = self.state.turn.as_mut() else { return };
         turn.transition = transition;
-        turn.record.upto = upto.max(message_seq);
-        turn.record.known_before = session.map_or(0, |s| s.known_upto_seq);
-        turn.record.anchor_before = session.and_then(|s| s.anchor.clone());
-        turn.record.session = session.map(|s| s.session_id.clone());
+        turn.record.upto = scope.upto.max(turn.record.message_seq);
+        turn.record.known_before = known_before;
+        turn.record.anchor_before = anchor_before;
+        turn.record.session = session_id;
         turn.session_id = None;
         turn.anchor = None;
-        let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
-        let scope = Scope { after: transition.after_seq, upto, prompt: Some(message_seq), own };
-        let (id, attempt) = (turn.record.id, turn.record.attempt);
-        let from = self.state.answered_by.clone();
-        self.out.push(Effect::Prepare { turn: id, attempt, target, transition, scope, from });
+        let (turn, attempt) = (turn.record.id, turn.record.attempt);
+        self.out.push(Effect::Prepare { turn, attempt, target, transition, scope, from });
     }
 
     /// The open turn, if it is this attempt of this turn and still prepares.

@@ -300,6 +300,8 @@ wire! {
         message_id: MessageId,
         /// Who answers; absent: the thread's choice.
         #[serde(default)] target: Option<Target>,
+        /// The hash of the preview on screen (H1): if what would be told differs, nothing is sent.
+        #[serde(default)] preview_hash: Option<String>,
     }
     /// Sends the head of a queue that was held after a stop or a failure.
     pub struct QueueGoParams {
@@ -343,6 +345,8 @@ wire! {
         thread_id: ThreadId,
         /// For whom; absent: the thread's choice.
         #[serde(default)] target: Option<Target>,
+        /// A refused or failed message that would be sent again (T8); absent: a new one.
+        #[serde(default)] message_id: Option<MessageId>,
         /// With the exact text.
         #[serde(default)] with_text: bool,
     }
