@@ -10,6 +10,7 @@ mod approval;
 mod changeover;
 mod command;
 mod crash;
+mod cut;
 mod gone;
 mod interrupt;
 mod mcp;

@@ -222,7 +222,7 @@ fn r8_a_held_queue() {
                 thread.ends(Ended::Completed);
             }
             "failure" => {
-                thread.fails(FailureKind::Unavailable);
+                thread.fails(FailureKind::RateLimited);
             }
             _ => {
                 thread.exits(claude());
@@ -318,7 +318,7 @@ fn with_late() -> (Thread, MessageId) {
     let message = thread.record().reply.expect("a reply").id;
     thread.runs("c");
     thread.ends(Ended::Completed);
-    let late = Late { message, command: "make".into() };
+    let late = Late { message, key: "c".into(), command: "make".into() };
     assert_eq!(thread.state.late, [((claude(), "c".to_owned()), late)].into());
     (thread, message)
 }
@@ -413,13 +413,16 @@ fn s2_late_tools_and_file_changes() {
     assert_eq!(commits(&effects).concat().last(), Some(&ended));
     assert!(thread.state.late.is_empty());
 
-    let late = |body: &PartBody| Late::of(message, body).map(|late| late.command);
+    let late = |body: &PartBody| {
+        let part = Part { key: "p".into(), superseded: false, body: body.clone() };
+        Late::of(message, &part).map(|late| (late.key, late.command))
+    };
     let running = WorkStatus::Running;
     let tool = |status| PartBody::Tool { name: "Agent".into(), input: "{}".into(), output: None, status };
     let command = |status| PartBody::Command { command: "make".into(), status, exit_code: None, output: "".into() };
-    assert_eq!(late(&command(running)), Some("make".into()));
-    assert_eq!(late(&tool(running)), Some("".into()));
-    assert_eq!(late(&PartBody::FileChange { files: Vec::new(), status: running }), Some("".into()));
+    assert_eq!(late(&command(running)), Some(("p".into(), "make".into())));
+    assert_eq!(late(&tool(running)), Some(("p".into(), "".into())));
+    assert_eq!(late(&PartBody::FileChange { files: Vec::new(), status: running }), Some(("p".into(), "".into())));
     assert_eq!((late(&command(WorkStatus::Failed)), late(&tool(WorkStatus::Completed))), (None, None));
 }
 

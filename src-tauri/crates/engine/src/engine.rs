@@ -239,7 +239,7 @@ impl Inner {
         let content = self.store.last_content(thread)?;
         let mut late = BTreeMap::new();
         for running in self.store.running_parts(thread)? {
-            if let Some(work) = Late::of(running.message, &running.part.body) {
+            if let Some(work) = Late::of(running.message, &running.part) {
                 late.insert((running.provider, running.part.key), work);
             }
         }

@@ -11,7 +11,7 @@ use std::{
 
 use changeover_core::{
     approval::ApprovalSubject,
-    event::{Ended, RuntimeEvent as Event},
+    event::{Ended, Kept, RuntimeEvent as Event},
     failure::FailureKind,
     part::WorkStatus,
     provider::ApprovalMode,

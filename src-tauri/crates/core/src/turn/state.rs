@@ -79,6 +79,8 @@ pub struct ThreadState {
 pub struct Late {
     /// The reply it belongs to.
     pub message: MessageId,
+    /// Its part there.
+    pub key: String,
     /// A command's line, for a change of status that does not repeat it; empty for other work.
     pub command: String,
 }
@@ -86,17 +88,14 @@ pub struct Late {
 impl Late {
     /// Of a part as it is stored; `None` where it is no work that goes on. After a crash this is how all that an ended process
     /// left "running" is found, to be closed.
-    pub fn of(message: MessageId, part: &PartBody) -> Option<Self> {
-        match part {
-            PartBody::Command { command, status: WorkStatus::Running, .. } => {
-                Some(Self { message, command: command.clone() })
-            }
+    pub fn of(message: MessageId, part: &Part) -> Option<Self> {
+        let command = match &part.body {
+            PartBody::Command { command, status: WorkStatus::Running, .. } => command.clone(),
             PartBody::Tool { status: WorkStatus::Running, .. }
-            | PartBody::FileChange { status: WorkStatus::Running, .. } => {
-                Some(Self { message, command: String::new() })
-            }
-            _ => None,
-        }
+            | PartBody::FileChange { status: WorkStatus::Running, .. } => String::new(),
+            _ => return None,
+        };
+        Some(Self { message, key: part.key.clone(), command })
     }
 }
 
@@ -126,8 +125,19 @@ pub struct OpenTurn {
     pub model: Option<String>,
     /// The runtime's place in its history as last reported.
     pub anchor: Option<String>,
-    /// The reply's parts so far.
+    /// Whether the model has made anything in this attempt (T2). The reply is there from the first attempt on that it did.
+    pub answered: bool,
+    /// It goes on in a reply that an earlier attempt began.
+    pub continued: bool,
+    /// The parts that this attempt has made of the reply.
     pub parts: BTreeMap<String, LivePart>,
+    /// The parts of earlier attempts that stand.
+    pub earlier: BTreeMap<String, LivePart>,
+    /// The highest content message besides this turn's own, and who gave the last reply before it: once there is a reply, later
+    /// attempts cannot ask the thread.
+    pub before: Option<(Option<Seq>, Option<ProviderId>)>,
+    /// The hash of the last handover that this turn left a notice of: told once more, it leaves none.
+    pub noticed: Option<String>,
     /// Approvals of this turn.
     pub approvals: Vec<Approval>,
     /// R10's clock.
@@ -466,12 +476,22 @@ impl ThreadState {
     /// What a prompt that carries this message would be: the transition (T1) and what of the transcript it concerns. Turn and
     /// preview both ask here (H1).
     pub fn outlook(&self, provider: &ProviderId, message: Seq) -> Outlook {
+        self.outlook_after(provider, message, self.content_besides(message), self.answered_by.clone())
+    }
+
+    /// The same where it is known what else was said.
+    pub(super) fn outlook_after(
+        &self,
+        provider: &ProviderId,
+        message: Seq,
+        besides: Option<Seq>,
+        from: Option<ProviderId>,
+    ) -> Outlook {
         let session = self.sessions.get(provider);
-        let besides = self.content_besides(message);
         let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
         let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
         let scope = Scope { after: transition.after_seq, upto: besides.unwrap_or(0), prompt: Some(message), own };
-        Outlook { transition, scope, from: self.answered_by.clone() }
+        Outlook { transition, scope, from }
     }
 
     /// The same for a message that is sent again (T8), which first takes it back where this session was asked it before.

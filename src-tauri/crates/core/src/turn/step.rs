@@ -13,6 +13,7 @@ use crate::{
     provider::Target,
     seq::Seq,
     turn::{
+        attempt::GO_ON,
         ending::{self, End},
         record::{ApprovalState, Queued, TurnPhase, TurnRecord},
         state::{
@@ -96,7 +97,7 @@ impl Step<'_> {
     pub(super) fn turn_write(&self) -> Vec<Write> {
         let Some(turn) = self.state.turn.as_ref() else { return Vec::new() };
         // Only while the prompt is under way does the text stand beside the turn; on acceptance it becomes the notice's.
-        let text = if turn.record.reply.is_none() { turn.handover_text.clone() } else { None };
+        let text = if turn.answered { None } else { turn.handover_text.clone() };
         vec![Write::Turn { turn: Box::new(turn.record.clone()), text }]
     }
 
@@ -213,6 +214,8 @@ impl Step<'_> {
             phase: TurnPhase::Preparing,
             attempt: 1,
             gone: false,
+            go_on: false,
+            compacted: false,
             prompt: None,
             session: None,
             anchor_before: None,
@@ -235,12 +238,21 @@ impl Step<'_> {
     /// Decides the transition (T1) and has the handover made.
     pub(super) fn prepare(&mut self) {
         let Some(turn) = self.state.turn.as_ref() else { return };
-        let target = turn.record.target.clone();
-        let Outlook { transition, scope, from } = self.state.outlook(&target.provider, turn.record.message_seq);
+        let (target, message) = (turn.record.target.clone(), turn.record.message_seq);
+        let outlook = match &turn.before {
+            // The reply that is there is no history of its own message; of the prompt that goes on with it, it is.
+            Some((besides, from)) if !turn.record.go_on => {
+                self.state.outlook_after(&target.provider, message, *besides, from.clone())
+            }
+            _ => self.state.outlook(&target.provider, message),
+        };
+        let before = (self.state.content_besides(message), self.state.answered_by.clone());
+        let Outlook { transition, scope, from } = outlook;
         let session = self.state.sessions.get(&target.provider);
         let known_before = session.map_or(0, |s| s.known_upto_seq);
         let (anchor_before, session_id) = (session.and_then(|s| s.anchor.clone()), session.map(|s| s.session_id.clone()));
         let Some(turn) = self.state.turn.as_mut() else { return };
+        turn.before.get_or_insert(before);
         turn.transition = transition;
         turn.record.upto = scope.upto.max(turn.record.message_seq);
         turn.record.known_before = known_before;
@@ -294,7 +306,10 @@ impl Step<'_> {
             turn.record.session = Some(known.clone());
         }
         turn.progress = Progress { at: now, ..Progress::default() };
-        let text = render::prompt(turn.handover_text.as_deref(), &turn.message_text);
+        let text = match turn.record.go_on {
+            true => GO_ON.to_owned(),
+            false => render::prompt(turn.handover_text.as_deref(), &turn.message_text),
+        };
         let provider = turn.record.target.provider.clone();
         let writes = self.turn_write();
         self.commit(writes);
@@ -469,6 +484,7 @@ fn shows(write: &Write) -> Option<Change> {
         Write::Append { message, .. } => Some(Change::Message(message.clone())),
         Write::MessageState { .. }
         | Write::MessageModel { .. }
+        | Write::MessageSession { .. }
         | Write::Queue(_)
         | Write::Approval(_)
         | Write::PartStatus { .. }

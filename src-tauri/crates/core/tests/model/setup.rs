@@ -40,7 +40,7 @@ pub fn real_manners() -> [Manner; 3] {
     };
     let codex = Keeps {
         failed_unanswered: Kept::PromptOnly,
-        failed_answered: Kept::Unknown,
+        failed_answered: Kept::Everything,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Unknown,
         rewinds: true,
@@ -60,7 +60,7 @@ pub fn load(store: &Store, sims: &BTreeMap<ProviderId, Sim>, now: Millis) -> Thr
     let mut late = BTreeMap::new();
     for message in content.iter().filter(|m| m.role == Role::Assistant) {
         for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let Some(work) = Late::of(message.id, &part.body) {
+            if let Some(work) = Late::of(message.id, part) {
                 let place = (message.provider.clone().expect("a reply has its provider"), part.key.clone());
                 late.insert(place, work);
             }

@@ -235,10 +235,11 @@ impl AgentRuntime for CodexRuntime {
             usage: true,
             mcp: true,
             // Proved in tests/contract/codex/sessions.rs: the prompt stays. Of half a reply what was whole stays (a text before a
-            // tool call, the call), what streamed does not: that is neither everything nor the prompt alone.
+            // tool call, the call), what streamed does not. After a failure that is told as void, so the rest is the reply; after
+            // an interrupt it is shown as it was, and then neither everything nor the prompt alone is what stays.
             keeps: Keeps {
                 failed_unanswered: Kept::PromptOnly,
-                failed_answered: Kept::Unknown,
+                failed_answered: Kept::Everything,
                 interrupted_unanswered: Kept::PromptOnly,
                 interrupted_answered: Kept::Unknown,
                 rewinds: true,
