@@ -66,6 +66,8 @@ pub(crate) struct Inner {
     mcp_url: Mutex<Option<String>>,
     tokens: Mutex<HashMap<String, ThreadId>>,
     closing: std::sync::atomic::AtomicBool,
+    /// The check after an unclean end.
+    check: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -97,6 +99,7 @@ impl Engine {
             mcp_url: Mutex::default(),
             tokens: Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
+            check: Mutex::default(),
         });
         for (id, runtime) in &inner.runtimes {
             let (store, name) = (inner.store.clone(), crate::api::provider::picked_setting(id.as_str()));
@@ -125,11 +128,11 @@ impl Engine {
         if !inner.store.ended_cleanly() {
             let store = inner.store.clone();
             let hub = inner.hub.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = store.check_integrity() {
-                    hub.announce(None, EventBody::Storage { problem: Some(error.to_string()) });
-                }
+            let check = tokio::task::spawn_blocking(move || match store.check_integrity() {
+                Ok(()) | Err(StoreError::Closed) => {}
+                Err(error) => hub.announce(None, EventBody::Storage { problem: Some(error.to_string()) }),
             });
+            *lock(&inner.check) = Some(check);
         }
         Ok(())
     }
@@ -175,6 +178,13 @@ impl Engine {
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
         // No session is left that may read anything.
         lock(&self.inner.tokens).clear();
+        // A check reads the whole database: it is cut off, or it would hold up the end, and the next start does it.
+        let check = lock(&self.inner.check).take();
+        if let Some(check) = check {
+            let store = self.inner.store.clone();
+            let _ = tokio::task::spawn_blocking(move || store.stop_checking()).await;
+            let _ = check.await;
+        }
     }
 }
 
