@@ -7,7 +7,7 @@ use std::{
 };
 
 use changeover_core::{
-    failure::Failure,
+    failure::{Failure, FailureKind},
     id::ThreadId,
     provider::{ProviderId, Target},
     turn::state::{Late, MAX_ATTEMPTS, OpenTurn, Pending, ThreadState},
@@ -360,7 +360,7 @@ impl Inner {
     pub(crate) async fn provider_ready(&self, provider: &ProviderId) -> Result<(), Failure> {
         let Some(runtime) = self.runtimes.get(provider).cloned() else {
             return Err(Failure::new(
-                changeover_core::failure::FailureKind::NotInstalled,
+                FailureKind::NotInstalled,
                 format!("{} is not available in this version.", provider.display_name()),
             )
             .hint("Choose another provider. Your message was not sent."));
@@ -374,7 +374,19 @@ impl Inner {
         let problem = description.problem.clone();
         self.catalogue.put_description(provider, description);
         self.announce_providers();
-        problem.map_or(Ok(()), Err)
+        match problem {
+            // R2's ten seconds are detection's. On a busy machine that says little: opening the session has more, and decides.
+            Some(slow) if slow.kind == FailureKind::NoProgress => Ok(()),
+            Some(problem) => Err(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// A provider has opened a session: it was only slow when it was last looked at.
+    pub(crate) fn provider_opened(&self, provider: &ProviderId) {
+        if self.catalogue.was_only_slow(provider) {
+            self.announce_providers();
+        }
     }
 
     /// Looks for all providers anew, at once.

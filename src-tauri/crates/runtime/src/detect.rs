@@ -81,7 +81,7 @@ fn hint(program: &str) -> String {
 /// Asks for its version: the first line it prints.
 ///
 /// # Errors
-/// `NotInstalled` when it cannot be run, ends badly or takes longer than [`VERSION_LIMIT`].
+/// `NotInstalled` when it cannot be run or ends badly; `NoProgress` when it takes longer than [`VERSION_LIMIT`].
 pub async fn version(found: &Found, args: &[&str], env: &Environment) -> Result<String, Failure> {
     let folder = env.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(std::env::temp_dir);
     let args = args.iter().map(OsString::from).chain(["--version".into()]).collect();
@@ -102,13 +102,19 @@ pub async fn version(found: &Found, args: &[&str], env: &Environment) -> Result<
     let answered = timeout(VERSION_LIMIT, answer).await;
     child.process.kill().await;
     let Ok((text, exit)) = answered else {
-        return Err(bad(format!("{shown} --version gave no answer in {} s", VERSION_LIMIT.as_secs())));
+        return Err(slow(format!("{shown} --version gave no answer in {} s", VERSION_LIMIT.as_secs())));
     };
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     match line {
         Some(line) if exit.is_success() => Ok(line.chars().take(200).collect()),
         _ => Err(bad(format!("{shown} --version: {}", child.process.exit_failure().await.message))),
     }
+}
+
+/// The problem of a program that is there and gave no answer in the time that detection has (R2). On a busy machine it may be
+/// well all the same: opening a session has more time, and decides.
+pub(crate) fn slow(message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::NoProgress, message).hint("Look again, or send a message: it is given more time then.")
 }
 
 /// Follows npm's launchers of Claude Code and Codex to the native program beside them; anything else is run as it was found.

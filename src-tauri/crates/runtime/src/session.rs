@@ -180,7 +180,8 @@ pub trait AgentRuntime: Send + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Finds the program, its version and login with the user's environment; at most 10 s.
+    /// Finds the program, its version and login with the user's environment; at most 10 s. `NoProgress` as the problem says that
+    /// it took longer: [`open`](Self::open) has more time.
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description>;
 
     /// The models on offer.

@@ -145,6 +145,7 @@ impl Actor {
                     tokio::spawn(async move { opened.session.close().await });
                     return;
                 }
+                self.inner.provider_opened(&target.provider);
                 self.lives.add(&target, opened, resume, token, clock::now());
                 self.input(input).await;
             }

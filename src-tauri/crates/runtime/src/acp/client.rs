@@ -82,6 +82,17 @@ impl AcpRuntime {
         }
     }
 
+    /// A program that is part of the app is not installed by itself.
+    fn lost(&self, failure: Failure) -> Failure {
+        match &self.agent.program {
+            Program::BuiltIn(path) if failure.kind == FailureKind::NotInstalled => {
+                let message = format!("{} is a part of Changeover that cannot be run", path.display());
+                Failure::new(FailureKind::NotInstalled, message).hint("Install Changeover again.")
+            }
+            _ => failure,
+        }
+    }
+
     /// Starts the agent and shakes hands.
     async fn start(&self, env: &Environment, folder: PathBuf) -> Result<(Greeted, Link), Failure> {
         check_folder(&folder)?;
@@ -90,7 +101,7 @@ impl AcpRuntime {
         env = found.environment(env);
         env.extend(self.agent.env.clone());
         let args = self.agent.args.iter().map(Into::into).collect();
-        let spawned = Launch { program: found.path, args, folder, env }.spawn()?;
+        let spawned = Launch { program: found.path, args, folder, env }.spawn().map_err(|failure| self.lost(failure))?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
         let (events, inbox) = mpsc::channel(EVENTS_BOUND);
         let (notes, noted) = mpsc::unbounded_channel();
@@ -154,10 +165,7 @@ impl AcpRuntime {
                 greeted.process.kill().await;
             }
             Ok(Err(problem)) => description.problem = Some(problem),
-            Err(_) => {
-                let message = "the agent gave no sign of life in 9 s";
-                description.problem = Some(Failure::new(FailureKind::Unavailable, message));
-            }
+            Err(_) => description.problem = Some(detect::slow("the agent gave no sign of life in 9 s")),
         }
         description
     }

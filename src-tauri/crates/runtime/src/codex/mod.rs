@@ -251,13 +251,12 @@ impl AgentRuntime for CodexRuntime {
         async move {
             tokio::time::timeout(DETECTION, self.detect(env)).await.unwrap_or_else(|_| {
                 let found = self.program(env).ok();
-                let kind = changeover_core::failure::FailureKind::Unavailable;
                 Description {
                     found: found.as_ref().map(|found| found.how.to_owned()),
                     path: found.map(|found| found.path),
                     version: None,
                     login: Login::Unknown,
-                    problem: Some(Failure::new(kind, "Codex did not answer within 10 seconds")),
+                    problem: Some(detect::slow("Codex did not answer within 10 seconds")),
                 }
             })
         }
