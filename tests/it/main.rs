@@ -11,6 +11,7 @@ mod changeover;
 mod command;
 mod crash;
 mod cut;
+mod full_disk;
 mod gone;
 mod interrupt;
 mod mcp;

@@ -215,6 +215,11 @@ impl Actor {
         }
         let mut told = false;
         loop {
+            if let Some(pages) = fault::disk_pages()
+                && let Err(error) = self.inner.store.limit_pages(pages).await
+            {
+                tracing::warn!(%error, "the disk keeps its size");
+            }
             match self.inner.store.commit(self.thread, writes.clone()).await {
                 Ok(_) => break,
                 Err(error) if error.is_retryable() => {
