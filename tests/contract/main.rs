@@ -17,3 +17,5 @@ mod drive;
 mod fake_api;
 mod history_tools;
 mod mcp;
+mod scenarios;
+mod talk;

@@ -7,6 +7,7 @@ use std::{
 
 use changeover_core::{
     failure::FailureKind,
+    power::Cannot,
     provider::{ApprovalMode, ProviderId, Target},
 };
 use changeover_runtime::session::{Description, Environment, Login, ModelInfo};
@@ -26,6 +27,7 @@ pub(crate) struct Catalogue {
 #[derive(Default)]
 struct Known {
     descriptions: BTreeMap<ProviderId, Description>,
+    cannot: BTreeMap<ProviderId, Vec<Cannot>>,
     models: BTreeMap<ProviderId, Vec<ModelInfo>>,
     windows: HashMap<(ProviderId, Option<String>), u64>,
 }
@@ -56,8 +58,10 @@ impl Catalogue {
             .clone()
     }
 
-    pub(crate) fn put_description(&self, provider: &ProviderId, description: Description) {
-        self.known().descriptions.insert(provider.clone(), description);
+    pub(crate) fn put_description(&self, provider: &ProviderId, description: Description, cannot: Vec<Cannot>) {
+        let mut known = self.known();
+        known.descriptions.insert(provider.clone(), description);
+        known.cannot.insert(provider.clone(), cannot);
     }
 
     pub(crate) fn put_models(&self, provider: &ProviderId, models: Vec<ModelInfo>) {
@@ -92,15 +96,21 @@ impl Catalogue {
     /// All providers as the picker shows them.
     pub(crate) fn views(&self) -> Vec<ProviderView> {
         let known = self.known();
-        let none = Vec::new();
-        self.order
-            .iter()
-            .map(|id| view(id, known.descriptions.get(id), known.models.get(id).unwrap_or(&none)))
-            .collect()
+        let one = |id: &ProviderId| {
+            let models = known.models.get(id).map_or(&[][..], Vec::as_slice);
+            let cannot = known.cannot.get(id).cloned().unwrap_or_default();
+            view(id, known.descriptions.get(id), models, cannot)
+        };
+        self.order.iter().map(one).collect()
     }
 }
 
-fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]) -> ProviderView {
+fn view(
+    id: &ProviderId,
+    description: Option<&Description>,
+    models: &[ModelInfo],
+    cannot: Vec<Cannot>,
+) -> ProviderView {
     let problem = description.and_then(|d| d.problem.clone());
     let state = match (description, &problem) {
         (None, _) => ProviderState::Looking,
@@ -123,6 +133,7 @@ fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]
             Login::Out { .. } | Login::Unknown => None,
         }),
         problem,
+        cannot,
         models: models
             .iter()
             .map(|m| ModelView {

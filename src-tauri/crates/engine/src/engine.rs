@@ -364,7 +364,7 @@ impl Inner {
         let env = self.child_environment(provider).await;
         let description = runtime.describe(&env).await;
         let problem = description.problem.clone();
-        self.catalogue.put_description(provider, description);
+        self.catalogue.put_description(provider, description, runtime.cannot());
         self.announce_providers();
         problem.map_or(Ok(()), Err)
     }
@@ -377,7 +377,7 @@ impl Inner {
                 let env = inner.child_environment(&id).await;
                 let description = runtime.describe(&env).await;
                 let usable = description.problem.is_none();
-                inner.catalogue.put_description(&id, description);
+                inner.catalogue.put_description(&id, description, runtime.cannot());
                 inner.announce_providers();
                 if usable {
                     match runtime.models(&env).await {

@@ -8,6 +8,7 @@ use changeover_core::{
     message::{Message, MessageState, Role},
     notice::{Handover, LeftOutReason},
     part::{Part, WorkStatus},
+    power::Cannot,
     provider::{ProviderId, Target},
     seq::{Seq, SeqRange},
     transition::TransitionKind,
@@ -530,6 +531,8 @@ wire! {
         login: Option<String>,
         /// What keeps it from being used, and the way on.
         problem: Option<Failure>,
+        /// What it cannot do, each in a sentence (R2).
+        cannot: Vec<Cannot>,
         /// Its models, once known.
         models: Vec<ModelView>,
     }

@@ -91,13 +91,17 @@ impl Normalizer {
     }
 
     /// A prompt goes out under this id.
-    pub fn sent(&mut self, prompt: String) {
+    pub fn sent(&mut self, prompt: String) -> bool {
+        if self.prompt.is_some() {
+            return false;
+        }
         self.prompt = Some(prompt);
         self.turn = None;
         self.running = false;
         self.between = false;
         self.open.clear();
         self.cut.clear();
+        true
     }
 
     /// The prompt did not go out after all.
