@@ -174,6 +174,8 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        let shared = self.inner.runtimes.values().map(|runtime| runtime.close());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), futures::future::join_all(shared)).await;
         // No session is left that may read anything.
         lock(&self.inner.tokens).clear();
     }
