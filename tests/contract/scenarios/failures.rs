@@ -18,7 +18,8 @@ async fn fails(stand: &Stand, fault: Fault, kind: FailureKind) -> Cell {
     let failure = refused(&events, ended);
     assert_eq!(failure.kind, kind, "{failure:?}");
     assert!(!failure.message.is_empty());
-    assert_eq!(events.iter().filter(|e| **e == E::Taken).count(), 1, "{events:#?}");
+    // Where the CLI does not say that it has taken a prompt, its end says it.
+    assert!(events.iter().filter(|e| **e == E::Taken).count() <= 1, "{events:#?}");
     let line = stand.line(1);
     assert_eq!(reply(&talk.completed(&line.prompt).await), line.reply);
     talk.over().await;
@@ -52,12 +53,18 @@ pub async fn cut_stream(stand: &Stand) -> Cell {
     assert_eq!(reply(&events), whole, "{events:#?}");
     let (events, ended) = talk.turn(&format!("always [[error:drop]] [[say:{whole}]]")).await;
     let cell = match stand.cannot(Power::CutReply) {
+        // Claude Code asks once more without streaming, and that is answered.
+        None if ended == Ended::Completed => {
+            assert_eq!(reply(&events), whole, "{events:#?}");
+            Cell::Works
+        }
         None => {
             assert_eq!(failed(ended).kind, FailureKind::Unavailable);
             Cell::Works
         }
         Some(words) => {
             assert_eq!(ended, Ended::Completed, "it says so: {events:#?}");
+            assert_ne!(reply(&events), whole, "{events:#?}");
             Cell::Cannot(words)
         }
     };
@@ -79,7 +86,7 @@ pub async fn folder_gone(stand: &Stand) -> Cell {
     talk.over().await;
     std::fs::remove_dir_all(stand.home.work()).expect("the folder");
     let requests = stand.requests();
-    let failure = stand.try_open(stand.resuming(&id, anchor, false)).await.err().expect("refused");
+    let failure = stand.try_open(stand.resuming(&id, anchor)).await.err().expect("refused");
     assert_eq!(failure.kind, FailureKind::FolderGone, "{failure:?}");
     assert_eq!(stand.requests(), requests);
     assert!(!stand.home.work().exists());

@@ -84,7 +84,7 @@ pub async fn mcp_tool(stand: &Stand) -> Cell {
 /// G2: above the whole window, and on: no request of its own making, nothing taken out of the history.
 pub async fn compaction_off(stand: &Stand) -> Cell {
     let mut talk = stand.open(stand.spec()).await;
-    let full = stand.filling(stand.window() + 10_000);
+    let full = stand.filling(stand.overfull());
     talk.completed(&full).await;
     talk.completed(&full).await;
     let line = stand.line(1);
@@ -119,7 +119,7 @@ pub async fn overflow(stand: &Stand) -> Cell {
     talk.over().await;
     let keeps = stand.runtime.capabilities().keeps;
     let requests = stand.requests();
-    let back = stand.try_open(stand.resuming(&id, anchor, true)).await;
+    let back = stand.try_open(stand.rewinding(&id, anchor)).await;
     let mut talk: Talk = match back {
         Ok(talk) if keeps.rewinds => talk,
         Err(_) if !keeps.rewinds => stand.open(stand.spec()).await,

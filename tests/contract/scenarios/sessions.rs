@@ -5,7 +5,7 @@ use changeover_tests::scenarios::Cell;
 use uuid::Uuid;
 
 use super::stand::Stand;
-use crate::talk::{Talk, reply};
+use crate::talk::reply;
 
 /// After a clean end and after a kill a new process goes on with the same session, and its model sees all that was said, once.
 pub async fn resume_after_restart(stand: &Stand) -> Cell {
@@ -15,16 +15,16 @@ pub async fn resume_after_restart(stand: &Stand) -> Cell {
     let (id, anchor) = (talk.id(), talk.last_anchor());
     talk.over().await;
     if let Some(words) = stand.cannot(Power::Resume) {
-        let failure = stand.try_open(stand.resuming(&id, anchor, false)).await.err().expect("it cannot");
+        let failure = stand.try_open(stand.resuming(&id, anchor)).await.err().expect("it cannot");
         assert_eq!(failure.kind, FailureKind::SessionGone);
         return Cell::Cannot(words);
     }
-    let mut talk = stand.open(stand.resuming(&id, anchor.clone(), false)).await;
+    let mut talk = stand.open(stand.resuming(&id, anchor.clone())).await;
     assert_eq!(reply(&talk.completed(&lines[1].prompt).await), lines[1].reply);
     assert_eq!(talk.id(), id);
     let anchor = talk.last_anchor().or(anchor);
     talk.session.kill().await;
-    let mut talk = stand.open(stand.resuming(&id, anchor, false)).await;
+    let mut talk = stand.open(stand.resuming(&id, anchor)).await;
     assert_eq!(reply(&talk.completed(&lines[2].prompt).await), lines[2].reply);
     stand.heard(&mut talk, &lines.each_ref()).await;
     if stand.has_model() {
@@ -37,7 +37,7 @@ pub async fn resume_after_restart(stand: &Stand) -> Cell {
 /// An id that nobody has given out, and one whose files are gone: said so, with nothing sent and nothing left running.
 pub async fn session_gone(stand: &Stand) -> Cell {
     let gone = async |id: &str, anchor: Option<String>| {
-        let failure = stand.try_open(stand.resuming(id, anchor, false)).await.err().expect("it is gone");
+        let failure = stand.try_open(stand.resuming(id, anchor)).await.err().expect("it is gone");
         assert_eq!(failure.kind, FailureKind::SessionGone, "{failure:?}");
         assert!(!failure.message.is_empty());
     };
@@ -67,15 +67,15 @@ pub async fn fork(stand: &Stand) -> Cell {
     let anchor = parent.last_anchor();
     parent.completed(&lines[1].prompt).await;
     let id = parent.id();
-    let forked = stand.runtime.fork(stand.resuming(&id, anchor, false));
+    let forked = stand.try_open(stand.forking(&id, anchor)).await;
     if let Some(words) = stand.cannot(Power::Fork) {
-        assert!(forked.is_none(), "it can, and says that it cannot");
         assert!(!stand.runtime.capabilities().fork);
+        assert_eq!(forked.err().map(|failure| failure.kind), Some(FailureKind::Rejected), "it says that it cannot");
         parent.over().await;
         return Cell::Cannot(words);
     }
-    let forked = forked.expect("it says that it can").await;
-    let mut branch = Talk::from(forked.unwrap_or_else(|failure| panic!("{failure:?}")));
+    assert!(stand.runtime.capabilities().fork);
+    let mut branch = forked.unwrap_or_else(|failure| panic!("{failure:?}"));
     assert_eq!(reply(&branch.completed(&lines[2].prompt).await), lines[2].reply);
     assert_ne!(branch.id(), id);
     stand.heard(&mut branch, &[&lines[0], &lines[2]]).await;
@@ -85,7 +85,7 @@ pub async fn fork(stand: &Stand) -> Cell {
     let (branch_id, anchor) = (branch.id(), branch.last_anchor());
     parent.over().await;
     branch.session.kill().await;
-    let mut branch = stand.open(stand.resuming(&branch_id, anchor, false)).await;
+    let mut branch = stand.open(stand.resuming(&branch_id, anchor)).await;
     branch.completed(&lines[1].prompt).await;
     stand.heard(&mut branch, &[&lines[0], &lines[2], &lines[1]]).await;
     branch.over().await;

@@ -93,6 +93,11 @@ impl Stand {
         }
     }
 
+    /// More than any CLI lets its context grow to by itself. The practice agent stops at its window.
+    pub fn overfull(&self) -> u64 {
+        if self.has_model() { self.window() + 10_000 } else { self.window() - 10_000 }
+    }
+
     /// The product's words for a power that is missing.
     pub fn cannot(&self, power: Power) -> Option<String> {
         self.runtime.cannot().into_iter().find(|cannot| cannot.power == power).map(|cannot| cannot.message)
@@ -114,8 +119,21 @@ impl Stand {
     }
 
     /// An earlier session, up to an anchor where one was told.
-    pub fn resuming(&self, session_id: &str, anchor: Option<String>, rewind: bool) -> SessionSpec {
-        SessionSpec { resume: Some(Resume { session_id: session_id.to_owned(), anchor, rewind }), ..self.spec() }
+    pub fn resuming(&self, session_id: &str, anchor: Option<String>) -> SessionSpec {
+        let resume = Resume { session_id: session_id.to_owned(), anchor, rewind: false, fork: false };
+        SessionSpec { resume: Some(resume), ..self.spec() }
+    }
+
+    /// The same, brought back to its anchor for good.
+    pub fn rewinding(&self, session_id: &str, anchor: Option<String>) -> SessionSpec {
+        let resume = Resume { session_id: session_id.to_owned(), anchor, rewind: true, fork: false };
+        SessionSpec { resume: Some(resume), ..self.spec() }
+    }
+
+    /// A copy of it.
+    pub fn forking(&self, session_id: &str, anchor: Option<String>) -> SessionSpec {
+        let resume = Resume { session_id: session_id.to_owned(), anchor, rewind: false, fork: true };
+        SessionSpec { resume: Some(resume), ..self.spec() }
     }
 
     pub async fn try_open(&self, spec: SessionSpec) -> Result<Talk, Failure> {
