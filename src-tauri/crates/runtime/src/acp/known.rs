@@ -1,9 +1,6 @@
 //! The agents that are looked for by themselves (R1), and what is known of each beyond the protocol.
 
-use changeover_core::{
-    event::Keeps,
-    provider::ProviderId,
-};
+use changeover_core::{event::Keeps, provider::ProviderId};
 
 use super::{AcpAgent, AcpRuntime, Program};
 use crate::session::Environment;
