@@ -3,7 +3,6 @@
 use changeover_core::approval::ApprovalSubject;
 use changeover_core::event::{Ended, RuntimeEvent};
 use changeover_core::part::{FileDelta, WorkStatus};
-use changeover_core::provider::ApprovalMode;
 use changeover_runtime::session::{Answer, SessionSpec};
 use serde_json::json;
 
