@@ -14,5 +14,6 @@ mod gone;
 mod interrupt;
 mod mcp;
 mod one_engine;
+mod providers;
 mod refusal;
 mod serve;
