@@ -17,5 +17,6 @@ mod drive;
 mod fake_api;
 mod history_tools;
 mod mcp;
+mod opencode;
 mod scenarios;
 mod talk;

@@ -14,6 +14,7 @@ mod gone;
 mod interrupt;
 mod mcp;
 mod one_engine;
+mod opencode;
 mod providers;
 mod refusal;
 mod serve;

@@ -23,6 +23,7 @@ fn provider(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::claude(),
         Agent::Codex => ProviderId::codex(),
+        Agent::OpenCode => ProviderId::opencode(),
     }
 }
 
@@ -30,7 +31,7 @@ fn provider(agent: Agent) -> ProviderId {
 fn other(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::codex(),
-        Agent::Codex => ProviderId::claude(),
+        Agent::Codex | Agent::OpenCode => ProviderId::claude(),
     }
 }
 

@@ -26,10 +26,8 @@ use crate::detect::{self, Found};
 use crate::session::{AgentRuntime, Capabilities, Description, Environment, Login, ModelInfo, Opened, SessionSpec};
 use server::{Lease, Slot};
 
-/// How long detection may take in all (R2).
-const DETECTION: Duration = Duration::from_secs(10);
-/// How long the version may be waited for, and then the login: together with a margin, [`DETECTION`].
-const LOGIN: Duration = Duration::from_secs(9);
+/// How long detection may take (R2), less a margin.
+const DETECTION: Duration = Duration::from_millis(9500);
 /// How long the list of models may take: its first time it reads the catalogue.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The provider that OpenCode itself runs, which needs no account.
@@ -73,28 +71,27 @@ impl OpenCodeRuntime {
         };
         description.path = Some(found.path.clone());
         description.found = Some(found.how.to_owned());
-        // A machine that is busy starts it slowly: then the login is not known yet, and the turn itself will tell.
-        let login = tokio::time::timeout(LOGIN, self.login(env));
-        let (version, login) = tokio::join!(detect::version(&found, &[], env), login);
-        match version {
-            Ok(version) => description.version = version.split_whitespace().last().map(str::to_owned),
-            Err(problem) => return Description { problem: Some(problem), ..description },
-        }
-        match login {
-            Ok(Ok(login)) => {
-                description.problem = matches!(login, Login::Out { .. }).then(not_logged_in);
-                description.login = login;
-            }
+        // The server tells all of it: `--version` would start the same program a second time. On a machine that is too busy to
+        // start it in time nothing is known yet, and the turn will tell.
+        match tokio::time::timeout(DETECTION, self.ask(env, &mut description)).await {
+            Ok(Ok(())) => {}
             Ok(Err(problem)) => description.problem = Some(problem),
-            Err(_) => {}
+            Err(_) => tracing::info!("OpenCode was not ready in time to say its version and login"),
         }
         description
     }
 
-    async fn login(&self, env: &Environment) -> Result<Login, Failure> {
+    async fn ask(&self, env: &Environment, description: &mut Description) -> Result<(), Failure> {
+        let failed = |error: http::CallError| failure::of_call(&error);
         let lease = self.lease(env).await?;
-        let providers = lease.http.get("/config/providers", PATIENCE).await;
-        Ok(login(&providers.map_err(|error| failure::of_call(&error))?))
+        let health = lease.http.get("/global/health", PATIENCE).await.map_err(failed)?;
+        description.version = health["version"].as_str().map(str::to_owned);
+        let providers = lease.http.get("/config/providers", PATIENCE).await.map_err(failed)?;
+        description.login = login(&providers);
+        match description.login {
+            Login::Out { .. } => Err(not_logged_in()),
+            _ => Ok(()),
+        }
     }
 
     async fn list(&self, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
@@ -178,20 +175,7 @@ impl AgentRuntime for OpenCodeRuntime {
     }
 
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description> {
-        async move {
-            tokio::time::timeout(DETECTION, self.detect(env)).await.unwrap_or_else(|_| {
-                let found = self.program(env).ok();
-                let problem = Failure::new(FailureKind::Unavailable, "OpenCode did not answer within 10 seconds");
-                Description {
-                    found: found.as_ref().map(|found| found.how.to_owned()),
-                    path: found.map(|found| found.path),
-                    version: None,
-                    login: Login::Unknown,
-                    problem: Some(problem),
-                }
-            })
-        }
-        .boxed()
+        self.detect(env).boxed()
     }
 
     fn models<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Result<Vec<ModelInfo>, Failure>> {
