@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, time::timeout};
 use uuid::Uuid;
 
 /// Far above what anything here takes: a hang fails, a slow machine does not.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// An open session and all that it has told.
 pub struct Talk {
@@ -108,6 +108,7 @@ impl Talk {
     pub async fn over(mut self) {
         self.session.close().await;
         self.until("the end of the session", |e| matches!(e, E::Exited { .. })).await;
+        drop(self.session);
         assert_eq!(timeout(PATIENCE, self.events.recv()).await.expect("the end of its events"), None);
     }
 }

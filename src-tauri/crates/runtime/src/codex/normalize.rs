@@ -90,7 +90,7 @@ impl Normalizer {
         Self { thread, folder, window, ..Self::default() }
     }
 
-    /// A prompt goes out under this id.
+    /// A prompt goes out under this id. `false`: one is still out, nothing is changed.
     pub fn sent(&mut self, prompt: String) -> bool {
         if self.prompt.is_some() {
             return false;
