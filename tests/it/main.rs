@@ -17,5 +17,6 @@ mod interrupt;
 mod mcp;
 mod one_engine;
 mod opencode;
+mod providers;
 mod refusal;
 mod serve;

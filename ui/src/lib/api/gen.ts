@@ -1,5 +1,169 @@
 // Generated from engine/api by `cargo run -p changeover-engine --bin types`. Do not edit.
 
+export type AgentDraft = { 
+/**
+ * 1 to 32 letters, digits, dots, dashes or underscores; the provider is `acp:<name>`.
+ */
+name: string, 
+/**
+ * A program on the `PATH`, or its absolute path.
+ */
+command: string, 
+/**
+ * Its arguments. No secrets: everybody on the machine can read them.
+ */
+args: Array<string>, 
+/**
+ * Variables besides the user's own environment.
+ */
+env: Array<AgentVariableDraft>, };
+
+export type AgentListResponse = { 
+/**
+ * The known ones in the picker's order, then the user's own.
+ */
+agents: Array<AgentView>, 
+/**
+ * Whether secret values outlive this run. If not, they are asked for again after a restart.
+ */
+secretsLast: boolean, };
+
+export type AgentRemoveParams = { 
+/**
+ * Its short name.
+ */
+name: string, };
+
+export type AgentReport = { 
+/**
+ * The program that was run.
+ */
+path: string, 
+/**
+ * Its own name.
+ */
+name: string | null, 
+/**
+ * Its version.
+ */
+version: string | null, 
+/**
+ * Its models.
+ */
+models: Array<ModelView>, 
+/**
+ * The names of its modes.
+ */
+modes: Array<string>, 
+/**
+ * Opens earlier sessions again; else a session ends with its process, and the next turn is a handoff.
+ */
+resumes: boolean, 
+/**
+ * Takes MCP servers over HTTP; else it cannot look into the conversation.
+ */
+mcp: boolean, };
+
+export type AgentSetParams = { 
+/**
+ * The agent.
+ */
+agent: AgentDraft, 
+/**
+ * Changes the one of this name; else the name must be free.
+ */
+change: boolean, };
+
+export type AgentTestParams = { 
+/**
+ * Its provider.
+ */
+id: ProviderId | null, 
+/**
+ * As it would be saved.
+ */
+agent: AgentDraft | null, };
+
+export type AgentTestResponse = { 
+/**
+ * Why it does not work, and the way on; absent: it works.
+ */
+problem: Failure | null, 
+/**
+ * What it says of itself.
+ */
+report: AgentReport | null, };
+
+export type AgentVariable = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its value; absent for a secret, which is never shown.
+ */
+value: string | null, 
+/**
+ * Whether it is a secret.
+ */
+secret: boolean, 
+/**
+ * A secret whose value is not known (any more): to be given again.
+ */
+missing: boolean, };
+
+export type AgentVariableDraft = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its value; absent: as it was.
+ */
+value: string | null, 
+/**
+ * Whether it is a secret; absent: told from its name.
+ */
+secret: boolean | null, };
+
+export type AgentView = { 
+/**
+ * Its provider: `acp:<name>`.
+ */
+id: ProviderId, 
+/**
+ * Its short name.
+ */
+name: string, 
+/**
+ * Known by name: it can be picked by hand, not changed or removed.
+ */
+known: boolean, 
+/**
+ * The program, as given.
+ */
+command: string, 
+/**
+ * Its arguments.
+ */
+args: Array<string>, 
+/**
+ * Its variables, besides the user's own environment.
+ */
+env: Array<AgentVariable>, 
+/**
+ * How to install it, if known.
+ */
+install: string | null, 
+/**
+ * How to log in, if known.
+ */
+login: string | null, 
+/**
+ * How it stands.
+ */
+provider: ProviderView, };
+
 export type ApiError = { 
 /**
  * For code.
@@ -139,6 +303,16 @@ name: string,
  * Its input, as JSON text.
  */
 input: string, };
+
+export type Cannot = { 
+/**
+ * What.
+ */
+power: Power, 
+/**
+ * The same in a sentence.
+ */
+message: string, };
 
 export type ContextFigure = { 
 /**
@@ -976,6 +1150,8 @@ text: string,
  */
 status: WorkStatus | null, };
 
+export type Power = "resume" | "fork" | "usage" | "window" | "mcp" | "commandResult" | "compactionOff" | "cutReply";
+
 export type ProjectId = string;
 
 export type ProjectListResponse = { 
@@ -1077,6 +1253,10 @@ login: string | null,
  * What keeps it from being used, and the way on.
  */
 problem: Failure | null, 
+/**
+ * What it cannot do, each in a sentence (R2).
+ */
+cannot: Array<Cannot>, 
 /**
  * Its models, once known.
  */
@@ -1630,6 +1810,10 @@ export interface Methods {
   "part/read": { params: PartReadParams; response: PartReadResponse };
   "provider/list": { params: ProviderListParams; response: ProviderListResponse };
   "provider/pick": { params: ProviderPickParams; response: ProviderListResponse };
+  "agent/list": { params: Nothing; response: AgentListResponse };
+  "agent/set": { params: AgentSetParams; response: AgentListResponse };
+  "agent/remove": { params: AgentRemoveParams; response: AgentListResponse };
+  "agent/test": { params: AgentTestParams; response: AgentTestResponse };
   "search/messages": { params: SearchParams; response: SearchResponse };
   "setting/get": { params: SettingGetParams; response: SettingResponse };
   "setting/put": { params: SettingPutParams; response: SettingResponse };

@@ -65,6 +65,9 @@ pub fn for_provider(mut env: Environment, provider: &ProviderId) -> Environment 
         "claude" => &[Owner::Anthropic],
         "codex" => &[Owner::OpenAi],
         "practice" => &[],
+        "acp:gemini" => &[Owner::Google],
+        "acp:claude-agent-acp" => &[Owner::Anthropic],
+        "acp:codex-acp" => &[Owner::OpenAi],
         _ => &[Owner::Anthropic, Owner::OpenAi, Owner::Google, Owner::Nobody],
     };
     for (_, names) in KEYS.iter().filter(|(owner, _)| !keeps.contains(owner)) {
@@ -109,6 +112,9 @@ mod tests {
         assert_eq!(names("claude"), with(&["ANTHROPIC_API_KEY"]));
         assert_eq!(names("codex"), with(&["OPENAI_API_KEY"]));
         assert_eq!(names("practice"), with(&[]));
-        assert_eq!(names("acp:gemini"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
+        assert_eq!(names("acp:gemini"), with(&["GEMINI_API_KEY"]));
+        assert_eq!(names("acp:claude-agent-acp"), with(&["ANTHROPIC_API_KEY"]));
+        assert_eq!(names("acp:codex-acp"), with(&["OPENAI_API_KEY"]));
+        assert_eq!(names("acp:goose"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
     }
 }

@@ -37,6 +37,9 @@ impl Providers {
                         output::line(format!("             {hint}"));
                     }
                 }
+                for cannot in &provider.cannot {
+                    output::line(format!("             {}", cannot.message));
+                }
             }
         }
         session.close().await;
