@@ -20,7 +20,9 @@ use changeover_tests::{
 /// The text that an event adds to a reply, as the screen shows it.
 fn shown(event: &Event) -> Option<&str> {
     match &event.body {
-        EventBody::Text { text, .. } | EventBody::Part { part: Part { body: PartBody::Text { text }, .. }, .. } => Some(text),
+        EventBody::Text { text, .. } | EventBody::Part { part: Part { body: PartBody::Text { text }, .. }, .. } => {
+            Some(text)
+        }
         _ => None,
     }
 }

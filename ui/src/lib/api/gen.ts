@@ -352,6 +352,10 @@ threadId: ThreadId,
  */
 target: Target | null, 
 /**
+ * A refused or failed message that would be sent again (T8); absent: a new one.
+ */
+messageId: MessageId | null, 
+/**
  * With the exact text.
  */
 withText: boolean, };
@@ -1506,7 +1510,11 @@ messageId: MessageId,
 /**
  * Who answers; absent: the thread's choice.
  */
-target: Target | null, };
+target: Target | null, 
+/**
+ * The hash of the preview on screen (H1): if what would be told differs, nothing is sent.
+ */
+previewHash: string | null, };
 
 export type TurnId = string;
 

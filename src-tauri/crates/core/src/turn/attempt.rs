@@ -140,11 +140,8 @@ fn restart(step: &mut Step<'_>, mut writes: Vec<Write>, why: Option<&Failure>) {
     turn.kill_at = None;
     turn.killed = false;
     turn.abort = None;
-    turn.retry = why.map(|failure| Retry {
-        attempt: turn.record.attempt,
-        max: Some(max),
-        message: failure.message.clone(),
-    });
+    turn.retry =
+        why.map(|failure| Retry { attempt: turn.record.attempt, max: Some(max), message: failure.message.clone() });
     turn.progress = Progress { at: now, ..Progress::default() };
     let parts = std::mem::take(&mut turn.parts);
     turn.earlier.extend(parts);
