@@ -16,5 +16,6 @@ mod gone;
 mod interrupt;
 mod mcp;
 mod one_engine;
+mod opencode;
 mod refusal;
 mod serve;

@@ -24,6 +24,7 @@ fn provider(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::claude(),
         Agent::Codex => ProviderId::codex(),
+        Agent::OpenCode => ProviderId::opencode(),
     }
 }
 
@@ -31,7 +32,7 @@ fn provider(agent: Agent) -> ProviderId {
 fn other(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::codex(),
-        Agent::Codex => ProviderId::claude(),
+        Agent::Codex | Agent::OpenCode => ProviderId::claude(),
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
     assert_eq!(failure.kind, FailureKind::SessionGone);
     // Nor is a history without the turn that we count on what we think it is (T10): not even to be opened as it is.
     for (anchor, opens) in [(Some(&second), false), (Some(&anchor), true), (None, true)] {
-        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), rewind: false };
+        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), ..Resume::default() };
         let opened = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await;
         match opened {
             Ok(open) => {
@@ -83,7 +83,7 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
             Err(failure) => assert!(!opens && failure.kind == FailureKind::SessionGone, "{anchor:?}: {failure:?}"),
         }
     }
-    let resume = Resume { session_id: id, anchor: None, rewind: true };
+    let resume = Resume { session_id: id, rewind: true, ..Resume::default() };
     let failure = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await.err().expect("refused");
     assert_eq!(failure.kind, FailureKind::SessionGone);
 }

@@ -176,6 +176,8 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        let shared = self.inner.runtimes.values().map(|runtime| runtime.close());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), futures::future::join_all(shared)).await;
         // No session is left that may read anything.
         lock(&self.inner.tokens).clear();
         // A check reads the whole database: it is cut off, or it would hold up the end, and the next start does it.

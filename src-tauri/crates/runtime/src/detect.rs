@@ -117,11 +117,12 @@ pub(crate) fn slow(message: impl Into<String>) -> Failure {
     Failure::new(FailureKind::NoProgress, message).hint("Look again, or send a message: it is given more time then.")
 }
 
-/// Follows npm's launchers of Claude Code and Codex to the native program beside them; anything else is run as it was found.
+/// Follows npm's launchers of Claude Code, Codex and OpenCode to the native program beside them; anything else is run as it was found.
 fn native(program: &str, path: PathBuf, how: &'static str) -> Found {
     let inside = match program {
         "claude" => claude(&path),
         "codex" => codex(&path),
+        "opencode" => opencode(&path),
         _ => None,
     };
     let (path, tools) = inside.unwrap_or((path, Vec::new()));
@@ -164,6 +165,18 @@ fn claude(path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let names = [format!("claude-code-{system}-{machine}"), format!("claude-code-{system}-{machine}-musl")];
     let program = names.iter().flat_map(|name| platform_part(&package, scope, name)).map(|folder| folder.join(file));
     program.into_iter().find(|program| program.is_file()).map(|program| (program, Vec::new()))
+}
+
+/// Its launcher is the program itself once its install script has run; where none was allowed to, the program is beside it.
+fn opencode(path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let package = package(path, "", "opencode-ai")?;
+    let (system, machine) = platform();
+    let system = if system == "win32" { "windows" } else { system };
+    let file = if cfg!(windows) { "opencode.exe" } else { "opencode" };
+    let names = ["", "-baseline", "-musl", "-baseline-musl"].map(|kind| format!("opencode-{system}-{machine}{kind}"));
+    let parts = names.iter().flat_map(|name| platform_part(&package, "", name));
+    let program = parts.map(|folder| folder.join("bin").join(file)).find(|program| program.is_file())?;
+    Some((program, Vec::new()))
 }
 
 fn codex(path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {

@@ -231,4 +231,12 @@ fn npm_launchers_are_followed_to_the_platforms_program() {
     program(&modules.join("@anthropic-ai/claude-code-linux-x64/claude"), "");
     let found = detect::find("claude", None, &on_path(&bin)).unwrap();
     assert!(found.path.ends_with("@anthropic-ai/claude-code-linux-x64/claude"), "{found:?}");
+
+    program(&modules.join("opencode-ai/bin/opencode.exe"), "#!/bin/sh\n");
+    link("opencode", &modules.join("opencode-ai/bin/opencode.exe"));
+    let launcher = detect::find("opencode", None, &on_path(&bin)).unwrap();
+    assert_eq!(launcher.path, bin.join("opencode"), "its install script has put the program itself there");
+    program(&modules.join("opencode-ai/node_modules/opencode-linux-x64/bin/opencode"), "");
+    let found = detect::find("opencode", None, &on_path(&bin)).unwrap();
+    assert!(found.path.ends_with("opencode-linux-x64/bin/opencode"), "{found:?}");
 }

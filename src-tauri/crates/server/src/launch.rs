@@ -196,6 +196,7 @@ fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
     vec![
         Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
+        Arc::new(changeover_runtime::opencode::OpenCodeRuntime::new(folder.join("opencode"))),
         Arc::new(changeover_runtime::practice::practice_runtime(
             program.to_owned(),
             vec!["practice-agent".into()],

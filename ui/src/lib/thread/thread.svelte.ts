@@ -68,6 +68,11 @@ export class Thread {
     this.held++;
   }
 
+  /** Whether a part of the reply waits for the person's leave. */
+  asks(key: string): boolean {
+    return this.state?.approvals.some((one) => one.state === 'open' && one.request.item === key) ?? false;
+  }
+
   /** Watches and reads. */
   async enter(): Promise<void> {
     try {

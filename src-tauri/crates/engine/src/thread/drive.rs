@@ -184,7 +184,12 @@ impl Actor {
             let session_id = resume.as_ref().map(|r| r.session_id.clone());
             let spec = SessionSpec {
                 folder: folder.into(),
-                resume: resume.map(|r| Resume { session_id: r.session_id, anchor: r.anchor, rewind: r.rewind }),
+                resume: resume.map(|r| Resume {
+                    session_id: r.session_id,
+                    anchor: r.anchor,
+                    rewind: r.rewind,
+                    fork: false,
+                }),
                 model: target.model.clone(),
                 effort: target.effort.clone(),
                 mode: target.mode,
