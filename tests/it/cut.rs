@@ -50,9 +50,8 @@ async fn goes_on_where_it_was_cut(agent: ProviderId, other: ProviderId) {
     let (reply, log) = (talk.app.last_reply(talk.thread).await, talk.app.log());
     assert_eq!(reply.state, MessageState::Done, "{}\n{log}", talk.transcript().await);
     let whole: Vec<&PartBody> = reply.parts.iter().filter(|part| !part.superseded).map(|part| &part.body).collect();
-    let texts = |half: &str| {
-        whole.iter().filter(|body| matches!(body, PartBody::Text { text } if text.contains(half))).count()
-    };
+    let texts =
+        |half: &str| whole.iter().filter(|body| matches!(body, PartBody::Text { text } if text.contains(half))).count();
     assert_eq!((texts("the first half"), texts("Your last answer was cut off")), (1, 1), "{reply:#?}");
     assert_eq!(whole.iter().filter(|body| matches!(body, PartBody::Command { .. })).count(), 1, "{reply:#?}");
     let ran = std::fs::read_to_string(home.work().join("ran")).expect("it ran");

@@ -280,7 +280,6 @@ fn g16_attempts_are_counted() {
     let mut thread = Thread::stands_in(TurnPhase::Taken, keeps(Kept::PromptOnly, true), true);
     let effects = thread.fails(FailureKind::NotLoggedIn);
     assert_eq!(turn_in(&effects).phase, TurnPhase::Refused, "what cannot help is not tried");
-
 }
 
 /// R5: stop in every phase.

@@ -275,9 +275,12 @@ pub(super) fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Fail
         if !completed {
             let running = turn.parts.iter().filter(|(_, live)| live.is_running());
             let (message, status) = (reply.id, WorkStatus::Interrupted);
-            writes.extend(
-                running.map(|(key, _)| Write::PartStatus { message, key: key.clone(), status, exit_code: None }),
-            );
+            writes.extend(running.map(|(key, _)| Write::PartStatus {
+                message,
+                key: key.clone(),
+                status,
+                exit_code: None,
+            }));
         }
         let state = match phase {
             TurnPhase::Completed => MessageState::Done,

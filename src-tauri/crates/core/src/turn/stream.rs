@@ -153,8 +153,9 @@ fn compacted_before(step: &mut Step<'_>, provider: &ProviderId) {
     ending::drop_session(step, provider);
     step.append_notice(Notice::Compacted { provider: provider.clone() }, Vec::new());
     if !attempt::another(step, None) {
-        let failure = Failure::new(FailureKind::Protocol, "The agent compacted its history while the turn was prepared.")
-            .hint("Send the message again.");
+        let failure =
+            Failure::new(FailureKind::Protocol, "The agent compacted its history while the turn was prepared.")
+                .hint("Send the message again.");
         ending::finish(step, TurnPhase::Refused, Some(failure));
     }
 }

@@ -49,7 +49,13 @@ pub fn real_manners() -> [Manner; 3] {
     [
         Manner { keeps: claude, killed: Kept::Unknown, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
         Manner { keeps: codex, killed: Kept::Unknown, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
-        Manner { keeps: practice, killed: Kept::PromptOnly, forks: false, anchors: Anchors::Never, says_id_at_once: true },
+        Manner {
+            keeps: practice,
+            killed: Kept::PromptOnly,
+            forks: false,
+            anchors: Anchors::Never,
+            says_id_at_once: true,
+        },
     ]
 }
 

@@ -127,7 +127,15 @@ pub fn failure(kind: FailureKind) -> Failure {
 
 impl Sim {
     pub fn new(provider: ProviderId, manner: Manner) -> Self {
-        Self { provider, manner, sessions: BTreeMap::new(), roots: BTreeMap::new(), live: None, compacted_in: None, made: 0 }
+        Self {
+            provider,
+            manner,
+            sessions: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            live: None,
+            compacted_in: None,
+            made: 0,
+        }
     }
 
     fn name(&mut self, what: &str) -> String {
@@ -246,8 +254,9 @@ impl Sim {
         if !turn.answered {
             return vec![Request, Retry, Think, Say, Say, Say, Say, Run, Ask, Fail, Fail, EndEmpty, Stop, Die];
         }
-        let mut moves =
-            vec![Say, Say, Line, Line, Void, Run, Ask, Context, Retry, Complete, Complete, Complete, Fail, Fail, Stop, Die];
+        let mut moves = vec![
+            Say, Say, Line, Line, Void, Run, Ask, Context, Retry, Complete, Complete, Complete, Fail, Fail, Stop, Die,
+        ];
         if turn.start > 3 {
             moves.push(Compact);
         }

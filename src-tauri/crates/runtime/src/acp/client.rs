@@ -163,7 +163,8 @@ impl AcpRuntime {
             }
         }
         let args = self.agent.args.iter().map(Into::into).collect();
-        let spawned = Launch { program: found.path, args, folder, env }.spawn().map_err(|failure| self.lost(failure))?;
+        let spawned =
+            Launch { program: found.path, args, folder, env }.spawn().map_err(|failure| self.lost(failure))?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
         let (events, inbox) = mpsc::channel(EVENTS_BOUND);
         let (notes, noted) = mpsc::unbounded_channel();

@@ -389,5 +389,8 @@ fn a_reply_can_change_its_session_while_it_is_open() {
     };
     assert_eq!((told(Some(stamp("s", 1))), told(Some(stamp("s", 0))), told(None)), (None, Some(2), Some(2)));
     world.put(vec![Write::MessageSession { message: id, session: None }]);
-    assert_eq!((world.store.read_message(world.thread, id).unwrap().session, told(Some(stamp("s", 1)))), (None, Some(2)));
+    assert_eq!(
+        (world.store.read_message(world.thread, id).unwrap().session, told(Some(stamp("s", 1)))),
+        (None, Some(2))
+    );
 }
