@@ -14,5 +14,7 @@ mod gone;
 mod interrupt;
 mod mcp;
 mod one_engine;
+mod places;
 mod refusal;
+mod reports;
 mod serve;

@@ -3,6 +3,7 @@
 pub mod api;
 mod catalogue;
 mod clock;
+mod diagnostic;
 mod engine;
 pub mod fault;
 mod hub;

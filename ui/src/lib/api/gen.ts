@@ -1588,8 +1588,16 @@ retry: RetryView | null, };
 
 export type WorkStatus = "running" | "completed" | "failed" | "declined" | "interrupted";
 
+export type DiagnosticsResponse = { text: string };
+
+export type ProviderTestParams = { provider: ProviderId };
+
+export type ProviderTestResponse = { problem: Failure | null; path: string | null; took: number };
+
 export interface Methods {
   "app/info": { params: Nothing; response: AppInfoResponse };
+  "app/diagnostics": { params: Nothing; response: DiagnosticsResponse };
+  "provider/test": { params: ProviderTestParams; response: ProviderTestResponse };
   "project/open": { params: ProjectOpenParams; response: ProjectOpenResponse };
   "project/list": { params: Nothing; response: ProjectListResponse };
   "thread/start": { params: ThreadStartParams; response: ThreadResponse };

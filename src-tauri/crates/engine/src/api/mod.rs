@@ -15,6 +15,8 @@ pub(crate) mod thread;
 mod turn;
 pub mod types;
 
+pub(crate) use history::time as clock_text;
+
 use std::sync::Arc;
 
 use changeover_core::id::ThreadId;
@@ -45,6 +47,7 @@ macro_rules! api_list {
     ($then:ident) => {
         $then! {
             "app/info" app::info(Nothing) -> AppInfoResponse,
+            "app/diagnostics" app::diagnostics(Nothing) -> DiagnosticsResponse,
             "project/open" project::open(ProjectOpenParams) -> ProjectOpenResponse,
             "project/list" project::list(Nothing) -> ProjectListResponse,
             "thread/start" thread::start(ThreadStartParams) -> ThreadResponse,
@@ -77,6 +80,7 @@ macro_rules! api_list {
             "part/read" message::part(PartReadParams) -> PartReadResponse,
             "provider/list" provider::list(ProviderListParams) -> ProviderListResponse,
             "provider/pick" provider::pick(ProviderPickParams) -> ProviderListResponse,
+            "provider/test" provider::test(ProviderTestParams) -> ProviderTestResponse,
             "search/messages" search::messages(SearchParams) -> SearchResponse,
             "setting/get" setting::get(SettingGetParams) -> SettingResponse,
             "setting/put" setting::put(SettingPutParams) -> SettingResponse,

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     detect::{self, Found},
     environment::for_provider,
-    process::{Launch, lines::JsonWriter},
+    process::lines::JsonWriter,
     session::{
         AgentRuntime, Capabilities, Description, EVENTS_BOUND, Environment, Login, ModelInfo, Opened, SessionSpec,
     },
@@ -78,7 +78,7 @@ impl AcpRuntime {
                 let picked = self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 detect::find(name, picked.as_deref(), env)
             }
-            Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", tools: Vec::new() }),
+            Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", ..Found::default() }),
         }
     }
 
@@ -87,10 +87,9 @@ impl AcpRuntime {
         check_folder(&folder)?;
         let mut env = for_provider(env.clone(), &self.agent.id);
         let found = self.found(&env)?;
-        env = found.environment(env);
         env.extend(self.agent.env.clone());
         let args = self.agent.args.iter().map(Into::into).collect();
-        let spawned = Launch { program: found.path, args, folder, env }.spawn()?;
+        let spawned = found.launch(args, folder, env).spawn()?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
         let (events, inbox) = mpsc::channel(EVENTS_BOUND);
         let (notes, noted) = mpsc::unbounded_channel();
