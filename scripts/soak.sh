@@ -7,10 +7,12 @@ need_packages "$packages_build" "$packages_window"
 build_ui
 build_bins
 export CHANGEOVER_SOAK=1 CHANGEOVER_BIN=$target/debug/changeover CHANGEOVER_SEED=${CHANGEOVER_SEED:-$(date +%s)}
+tests=(--workspace --locked --no-fail-fast --test it)
+cargo test "${tests[@]}" --no-run
 mkdir -p tests/soak
 log=tests/soak/$(date -u +%Y-%m-%dT%H%MZ).txt
 {
   printf 'commit %s, %s, %s\n' "$(git rev-parse --short HEAD)" "$(uname -srm)" "$(date -u)"
-  cargo test --workspace --locked --no-fail-fast --test it -- "${1:-crash::}" --nocapture --test-threads 1
+  cargo test -q "${tests[@]}" -- "${1:-crash::}" --nocapture --test-threads 1
 } 2>&1 | tee "$log"
 say "kept in $log"

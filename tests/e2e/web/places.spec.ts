@@ -52,6 +52,39 @@ test('reading up, one is not pulled down by what streams', async ({ page }) => {
   await expect.poll(rest).toBeLessThan(60);
 });
 
+test('U5: the place in a thread survives a reload and a look into another thread', async ({ page }) => {
+  await open(page, 'long');
+  const long = page.getByTestId('thread-row').filter({ hasText: 'Move attachments' });
+  await long.click();
+  await expect(page.getByTestId('message-10000')).toBeVisible();
+  await page.mouse.move(700, 300);
+  await page.mouse.wheel(0, -1_500);
+  await expect(page.getByTestId('jump')).toBeVisible();
+  const place = () => page.evaluate(() => localStorage.getItem('changeover.places'));
+  await expect.poll(place).toContain('"seq"');
+  const upper = () =>
+    page.getByTestId('transcript').evaluate((node) => {
+      const edge = node.getBoundingClientRect().top;
+      const rows = [...node.querySelectorAll('[data-testid^="message-"]')];
+      const row = rows.find((one) => one.getBoundingClientRect().bottom > edge + 1);
+      return [row?.getAttribute('data-testid'), Math.round((row?.getBoundingClientRect().top ?? 0) - edge)];
+    });
+  const was = await upper();
+  const same = async () => {
+    const [id, px] = await upper();
+    return id === was[0] && Math.abs(Number(px) - Number(was[1])) < 4;
+  };
+  await page.getByTestId('thread-row').filter({ hasNotText: 'Move attachments' }).first().click();
+  await expect(page.getByTestId('message-10000')).toHaveCount(0);
+  await long.click();
+  await expect.poll(same).toBe(true);
+  await page.reload();
+  await expect.poll(same).toBe(true);
+  await page.getByTestId('jump').click();
+  await expect(page.getByTestId('message-10000')).toBeVisible();
+  await expect.poll(place).toBe('[]');
+});
+
 test('a cut line says so, and everything in view is read again when it is back', async ({ page }) => {
   await open(page, 'empty', 10);
   await newThread(page);

@@ -46,6 +46,50 @@ test('each provider says how it stands, and one that cannot be used says the way
   expect(complaints).toEqual([]);
 });
 
+test('an agent of one’s own is added, tested, changed and removed (R1)', async ({ page }) => {
+  const complaints = await open(page);
+  await settings(page);
+  await page.getByTestId('agent-add').click();
+  await expect(page.getByTestId('agent-name')).toBeFocused();
+  await page.getByTestId('agent-name').fill('mine');
+  await page.getByTestId('agent-command').fill('missing');
+  await page.getByTestId('agent-args').fill('--acp --model "big one"');
+  await page.getByTestId('agent-test').click();
+  await expect(page.getByTestId('agent-tested')).toContainText('missing is not installed.');
+  await page.getByTestId('agent-save').click();
+  await expect(page.getByTestId('agent-form').getByRole('alert')).toContainText('not on the PATH');
+  await page.getByTestId('agent-command').fill('my-agent');
+  await page.getByTestId('agent-variable').click();
+  await page.getByLabel('Name of variable 1').fill('MY_TOKEN');
+  await page.getByLabel('Value of variable 1').fill('hush');
+  await page.getByRole('switch', { name: 'Variable 1 is a secret' }).click();
+  await expect(page.getByLabel('Value of variable 1')).toHaveAttribute('type', 'password');
+  await page.getByTestId('agent-test').click();
+  await expect(page.getByTestId('agent-tested')).toContainText('my-agent 1.0.0 speaks it. No model was asked.');
+  await page.getByTestId('agent-save').click();
+  await expect(page.getByTestId('agent-form')).toHaveCount(0);
+  const draft = {
+    name: 'mine',
+    command: 'my-agent',
+    args: ['--acp', '--model', 'big one'],
+    env: [{ name: 'MY_TOKEN', value: 'hush', secret: true }],
+  };
+  expect((await calls(page, 'agent/set')).at(-1)).toEqual({ agent: draft, change: false });
+
+  await page.getByTestId('details-acp:mine').click();
+  await page.getByTestId('agent-change').click();
+  await expect(page.getByTestId('agent-args')).toHaveValue('--acp --model "big one"');
+  await expect(page.getByLabel('Value of variable 1')).toHaveAttribute('placeholder', 'kept as it is');
+  await page.getByTestId('agent-args').fill('');
+  await page.getByTestId('agent-save').click();
+  await expect(page.getByTestId('agent-form')).toHaveCount(0);
+  const kept = { ...draft, args: [], env: [{ name: 'MY_TOKEN', value: null, secret: true }] };
+  expect((await calls(page, 'agent/set')).at(-1)).toEqual({ agent: kept, change: true });
+  await page.getByTestId('agent-remove').click();
+  await expect(page.getByTestId('setting-acp:mine')).toHaveCount(0);
+  expect(complaints).toEqual([]);
+});
+
 test('with nothing installed the page says what to do, and no row is a dead end', async ({ page }) => {
   await open(page, 'nothing');
   await page.getByRole('button', { name: 'Choose the program by hand' }).click();

@@ -2,6 +2,7 @@
 import type { ApiError, ProviderId, ThreadId } from './api/gen';
 import { asApiError } from './api/transport/transport';
 import { MediaQuery } from 'svelte/reactivity';
+import { placeOf } from './thread/places';
 import { Thread } from './thread/thread.svelte';
 
 export type Page = 'thread' | 'settings';
@@ -69,7 +70,8 @@ class View {
     if (this.thread?.id !== id) {
       this.thread?.close();
       this.thread = new Thread(id);
-      void this.thread.enter().then(() => (seq === undefined ? undefined : this.thread?.show(seq)));
+      const [thread, place] = [this.thread, seq === undefined ? placeOf(id) : { seq, px: undefined }];
+      void thread.enter().then(() => (place ? thread.show(place.seq, place.px) : undefined));
       this.keep();
     } else if (seq !== undefined) void this.thread.show(seq);
     this.focus++;

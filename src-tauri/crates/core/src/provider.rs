@@ -45,6 +45,14 @@ impl ProviderId {
             "anthropic" => "Anthropic",
             "openai" => "OpenAI",
             "google" => "Google",
+            "acp:gemini" => "Gemini CLI",
+            "acp:qwen" => "Qwen Code",
+            "acp:goose" => "Goose",
+            "acp:copilot" => "GitHub Copilot CLI",
+            "acp:kimi" => "Kimi CLI",
+            "acp:claude-agent-acp" => "Claude Code (ACP)",
+            "acp:codex-acp" => "Codex (ACP)",
+            "acp:opencode" => "OpenCode (ACP)",
             other => other.split_once(':').map_or(other, |(_, name)| name),
         }
     }

@@ -10,6 +10,7 @@ use changeover_core::{
     provider::{ApprovalMode, ProviderId, Target},
 };
 use changeover_runtime::{
+    acp::Known as KnownAgent,
     environment::{Repaired, repaired},
     session::{Description, Environment, Login, ModelInfo},
 };
@@ -22,7 +23,6 @@ pub(crate) type Ground = Repaired;
 
 /// The providers as last looked at.
 pub(crate) struct Catalogue {
-    order: Vec<ProviderId>,
     base: Environment,
     repair: bool,
     ground: Mutex<Arc<OnceCell<Ground>>>,
@@ -31,6 +31,8 @@ pub(crate) struct Catalogue {
 
 #[derive(Default)]
 struct Known {
+    /// The picker's order.
+    order: Vec<ProviderId>,
     descriptions: BTreeMap<ProviderId, Description>,
     models: BTreeMap<ProviderId, Vec<ModelInfo>>,
     windows: HashMap<(ProviderId, Option<String>), u64>,
@@ -38,11 +40,33 @@ struct Known {
 
 impl Catalogue {
     pub(crate) fn new(order: Vec<ProviderId>, base: Environment, repair: bool) -> Self {
-        Self { order, base, repair, ground: Mutex::default(), known: Mutex::default() }
+        let known = Mutex::new(Known { order, ..Known::default() });
+        Self { base, repair, ground: Mutex::default(), known }
+    }
+
+    /// The providers on offer from now on; what is known of others is forgotten.
+    pub(crate) fn set_order(&self, order: Vec<ProviderId>) {
+        let mut known = self.known();
+        known.descriptions.retain(|id, _| order.contains(id));
+        known.models.retain(|id, _| order.contains(id));
+        known.order = order;
+    }
+
+    /// Nothing is known of a provider any more: it is another one under the same name.
+    pub(crate) fn forget(&self, provider: &ProviderId) {
+        let mut known = self.known();
+        known.descriptions.remove(provider);
+        known.models.remove(provider);
+        known.windows.retain(|(whose, _), _| whose != provider);
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The user's home folder.
+    pub(crate) fn home(&self) -> Option<String> {
+        self.base.get("HOME").or_else(|| self.base.get("USERPROFILE")).cloned()
     }
 
     /// The user's environment, repaired from the login shell (R6), and how it came about: asked for once, and again after
@@ -101,18 +125,24 @@ impl Catalogue {
     pub(crate) fn default_target(&self) -> Target {
         let known = self.known();
         let ready = |id: &&ProviderId| known.descriptions.get(*id).is_some_and(|d| d.problem.is_none());
-        let provider = self.order.iter().find(ready).cloned().unwrap_or_else(ProviderId::practice);
+        let provider = known.order.iter().find(ready).cloned().unwrap_or_else(ProviderId::practice);
         Target { provider, model: None, effort: None, mode: ApprovalMode::Ask }
     }
 
-    /// All providers as the picker shows them.
+    /// All providers as the picker shows them: of the agents that are known by name only those that are there.
     pub(crate) fn views(&self) -> Vec<ProviderView> {
-        let known = self.known();
-        let none = Vec::new();
-        self.order
-            .iter()
-            .map(|id| view(id, known.descriptions.get(id), known.models.get(id).unwrap_or(&none)))
+        let order = self.known().order.clone();
+        let quiet = |id: &ProviderId| KnownAgent::of(id).is_some_and(|known| !known.always);
+        let views = order.iter().map(|id| self.view(id));
+        views
+            .filter(|view| !(quiet(&view.id) && matches!(view.state, ProviderState::Looking | ProviderState::NotFound)))
             .collect()
+    }
+
+    /// One provider, as it stands.
+    pub(crate) fn view(&self, id: &ProviderId) -> ProviderView {
+        let known = self.known();
+        view(id, known.descriptions.get(id), known.models.get(id).map(Vec::as_slice).unwrap_or_default())
     }
 }
 
@@ -139,15 +169,18 @@ fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]
             Login::Out { .. } | Login::Unknown => None,
         }),
         problem,
-        models: models
-            .iter()
-            .map(|m| ModelView {
-                id: m.id.clone(),
-                name: m.name.clone(),
-                window: m.window,
-                efforts: m.efforts.clone(),
-                default: m.default,
-            })
-            .collect(),
+        models: model_views(models),
     }
+}
+
+/// Models as the wire has them.
+pub(crate) fn model_views(models: &[ModelInfo]) -> Vec<ModelView> {
+    let view = |m: &ModelInfo| ModelView {
+        id: m.id.clone(),
+        name: m.name.clone(),
+        window: m.window,
+        efforts: m.efforts.clone(),
+        default: m.default,
+    };
+    models.iter().map(view).collect()
 }

@@ -19,6 +19,7 @@ use changeover_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
 use crate::{
+    agent::Runtimes,
     api::{
         error::{ApiError, ErrorCode},
         types::{EventBody, ThreadSummary},
@@ -27,6 +28,7 @@ use crate::{
     clock,
     diagnostic::Trouble,
     hub::Hub,
+    secret::Secrets,
     thread::actor::{self, Handle, Request},
 };
 
@@ -61,7 +63,10 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) hub: Hub,
-    pub(crate) runtimes: BTreeMap<ProviderId, Arc<dyn AgentRuntime>>,
+    pub(crate) runtimes: Runtimes,
+    pub(crate) secrets: Secrets,
+    /// Changes to the user's agents, one after the other.
+    pub(crate) agents: tokio::sync::Mutex<()>,
     pub(crate) catalogue: Catalogue,
     pub(crate) data_folder: PathBuf,
     pub(crate) window: bool,
@@ -89,12 +94,14 @@ impl Engine {
         let store = tokio::task::spawn_blocking(move || Store::open(&path, &changeover_store::OpenOptions::default()))
             .await
             .map_err(|_| StoreError::Closed)??;
-        let order: Vec<ProviderId> = options.runtimes.iter().map(|r| r.id()).collect();
+        let runtimes = Runtimes::new(options.runtimes);
         let inner = Arc::new(Inner {
             store,
             hub: Hub::start(),
-            catalogue: Catalogue::new(order, options.environment, options.repair_environment),
-            runtimes: options.runtimes.into_iter().map(|r| (r.id(), r)).collect(),
+            catalogue: Catalogue::new(runtimes.order(), options.environment, options.repair_environment),
+            runtimes,
+            secrets: Secrets::default(),
+            agents: tokio::sync::Mutex::default(),
             data_folder: options.data_folder,
             window: options.window,
             trouble: Trouble::default(),
@@ -105,7 +112,8 @@ impl Engine {
             tokens: Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
         });
-        for (id, runtime) in &inner.runtimes {
+        inner.load_agents().await?;
+        for (id, runtime) in inner.runtimes.all() {
             let (store, name) = (inner.store.clone(), crate::api::provider::picked_setting(id.as_str()));
             if let Some(path) = read(move || store.setting(&name)).await?.and_then(|v| v.as_str().map(PathBuf::from)) {
                 runtime.pick(Some(path));
@@ -185,6 +193,9 @@ impl Engine {
     }
 }
 
+/// How many agents are started at once to be looked at.
+const AGENTS_AT_ONCE: usize = 2;
+
 /// Runs a blocking read off the async threads.
 pub(crate) async fn read<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
@@ -213,6 +224,20 @@ impl Inner {
             }
         }
         Err(ApiError::new(ErrorCode::Overloaded, "This thread was just being closed. Try again."))
+    }
+
+    /// Ends the provider's idle sessions in all threads; false if one has a turn on it, which then goes on.
+    pub(crate) async fn retire(&self, provider: &ProviderId) -> bool {
+        let actors: Vec<Handle> = lock(&self.actors).values().filter(|h| h.lives()).cloned().collect();
+        let mut idle = true;
+        for actor in actors {
+            let (reply, answer) = oneshot::channel();
+            if let Some(Ok(())) = actor.ask(Request::Retire(provider.clone(), reply)).await {
+                // An actor that has just ended has no session.
+                idle &= answer.await.unwrap_or(true);
+            }
+        }
+        idle
     }
 
     /// The thread's actor, if it runs.
@@ -261,7 +286,7 @@ impl Inner {
                 Some(turn)
             }
         };
-        let keeps = self.runtimes.iter().map(|(id, runtime)| (id.clone(), runtime.capabilities().keeps)).collect();
+        let keeps = self.runtimes.all().into_iter().map(|(id, runtime)| (id, runtime.capabilities().keeps)).collect();
         Ok(ThreadState {
             thread,
             target: disk.target.unwrap_or_else(|| self.catalogue.default_target()),
@@ -359,12 +384,12 @@ impl Inner {
 
     /// Whether a provider can be used right now; else why not, and the way on.
     pub(crate) async fn provider_ready(&self, provider: &ProviderId) -> Result<(), Failure> {
-        let Some(runtime) = self.runtimes.get(provider).cloned() else {
+        let Some(runtime) = self.runtimes.get(provider) else {
             return Err(Failure::new(
                 FailureKind::NotInstalled,
-                format!("{} is not available in this version.", provider.display_name()),
+                format!("{} is not set up here.", provider.display_name()),
             )
-            .hint("Choose another provider. Your message was not sent."));
+            .hint("Choose another provider, or add it in the settings. Your message was not sent."));
         };
         if self.catalogue.is_ready(provider) {
             return Ok(());
@@ -380,21 +405,13 @@ impl Inner {
 
     /// Looks for all providers anew, at once.
     pub(crate) async fn refresh_providers(self: &Arc<Self>) {
-        let looks = self.runtimes.iter().map(|(id, runtime)| {
-            let (inner, id, runtime) = (Arc::clone(self), id.clone(), Arc::clone(runtime));
+        let few = Arc::new(tokio::sync::Semaphore::new(AGENTS_AT_ONCE));
+        let looks = self.runtimes.all().into_iter().map(|(id, runtime)| {
+            let (inner, few) = (Arc::clone(self), Arc::clone(&few));
             async move {
-                let env = inner.child_environment(&id).await;
-                let description = runtime.describe(&env).await;
-                let usable = description.problem.is_none();
-                inner.catalogue.put_description(&id, description);
-                inner.announce_providers();
-                if usable {
-                    match runtime.models(&env).await {
-                        Ok(models) => inner.catalogue.put_models(&id, models),
-                        Err(failure) => inner.trouble.failed(&format!("{id}, its models"), &failure),
-                    }
-                    inner.announce_providers();
-                }
+                // A look starts an agent whole. The semaphore is never closed.
+                let _turn = if id.as_str().starts_with("acp:") { few.acquire().await.ok() } else { None };
+                inner.look_for(&id, &*runtime).await;
             }
         });
         futures::future::join_all(looks).await;
@@ -406,7 +423,7 @@ impl Inner {
         &self,
         provider: &ProviderId,
     ) -> Result<(Option<PathBuf>, Result<(), Failure>), ApiError> {
-        let Some(runtime) = self.runtimes.get(provider).cloned() else { return Err(ApiError::not_found("provider")) };
+        let Some(runtime) = self.runtimes.get(provider) else { return Err(ApiError::not_found("provider")) };
         let env = self.child_environment(provider).await;
         let description = runtime.describe(&env).await;
         let (path, problem) = (description.path.clone(), description.problem.clone());
@@ -442,7 +459,23 @@ impl Inner {
         Ok((path, result))
     }
 
-    fn announce_providers(&self) {
+    /// Looks for one provider anew.
+    pub(crate) async fn look_for(&self, id: &ProviderId, runtime: &dyn AgentRuntime) {
+        let env = self.child_environment(id).await;
+        let description = runtime.describe(&env).await;
+        let usable = description.problem.is_none();
+        self.catalogue.put_description(id, description);
+        self.announce_providers();
+        if usable {
+            match runtime.models(&env).await {
+                Ok(models) => self.catalogue.put_models(id, models),
+                Err(failure) => self.trouble.failed(&format!("{id}, its models"), &failure),
+            }
+            self.announce_providers();
+        }
+    }
+
+    pub(crate) fn announce_providers(&self) {
         self.hub.announce(None, EventBody::Providers { providers: self.catalogue.views() });
     }
 

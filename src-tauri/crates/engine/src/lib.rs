@@ -1,5 +1,6 @@
 //! One actor per thread, the driver of effects, the event hub and the API list.
 
+mod agent;
 pub mod api;
 mod catalogue;
 mod clock;

@@ -188,13 +188,17 @@ fn mark_prefix(folder: &Path) -> String {
 
 /// The providers on offer, in the picker's order.
 fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
-    vec![
+    let mut list: Vec<Arc<dyn AgentRuntime>> = vec![
         Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
-        Arc::new(changeover_runtime::practice::practice_runtime(
-            program.to_owned(),
-            vec!["practice-agent".into()],
-            Some(folder.join("practice")),
-        )),
-    ]
+    ];
+    for agent in changeover_runtime::acp::known_runtimes() {
+        list.push(Arc::new(agent));
+    }
+    list.push(Arc::new(changeover_runtime::practice::practice_runtime(
+        program.to_owned(),
+        vec!["practice-agent".into()],
+        Some(folder.join("practice")),
+    )));
+    list
 }

@@ -1,5 +1,169 @@
 // Generated from engine/api by `cargo run -p changeover-engine --bin types`. Do not edit.
 
+export type AgentDraft = { 
+/**
+ * 1 to 32 letters, digits, dots, dashes or underscores; the provider is `acp:<name>`.
+ */
+name: string, 
+/**
+ * A program on the `PATH`, or its absolute path.
+ */
+command: string, 
+/**
+ * Its arguments. No secrets: everybody on the machine can read them.
+ */
+args: Array<string>, 
+/**
+ * Variables besides the user's own environment.
+ */
+env: Array<AgentVariableDraft>, };
+
+export type AgentListResponse = { 
+/**
+ * The known ones in the picker's order, then the user's own.
+ */
+agents: Array<AgentView>, 
+/**
+ * Whether secret values outlive this run. If not, they are asked for again after a restart.
+ */
+secretsLast: boolean, };
+
+export type AgentRemoveParams = { 
+/**
+ * Its short name.
+ */
+name: string, };
+
+export type AgentReport = { 
+/**
+ * The program that was run.
+ */
+path: string, 
+/**
+ * Its own name.
+ */
+name: string | null, 
+/**
+ * Its version.
+ */
+version: string | null, 
+/**
+ * Its models.
+ */
+models: Array<ModelView>, 
+/**
+ * The names of its modes.
+ */
+modes: Array<string>, 
+/**
+ * Opens earlier sessions again; else a session ends with its process, and the next turn is a handoff.
+ */
+resumes: boolean, 
+/**
+ * Takes MCP servers over HTTP; else it cannot look into the conversation.
+ */
+mcp: boolean, };
+
+export type AgentSetParams = { 
+/**
+ * The agent.
+ */
+agent: AgentDraft, 
+/**
+ * Changes the one of this name; else the name must be free.
+ */
+change: boolean, };
+
+export type AgentTestParams = { 
+/**
+ * Its provider.
+ */
+id: ProviderId | null, 
+/**
+ * As it would be saved.
+ */
+agent: AgentDraft | null, };
+
+export type AgentTestResponse = { 
+/**
+ * Why it does not work, and the way on; absent: it works.
+ */
+problem: Failure | null, 
+/**
+ * What it says of itself.
+ */
+report: AgentReport | null, };
+
+export type AgentVariable = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its value; absent for a secret, which is never shown.
+ */
+value: string | null, 
+/**
+ * Whether it is a secret.
+ */
+secret: boolean, 
+/**
+ * A secret whose value is not known (any more): to be given again.
+ */
+missing: boolean, };
+
+export type AgentVariableDraft = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Its value; absent: as it was.
+ */
+value: string | null, 
+/**
+ * Whether it is a secret; absent: told from its name.
+ */
+secret: boolean | null, };
+
+export type AgentView = { 
+/**
+ * Its provider: `acp:<name>`.
+ */
+id: ProviderId, 
+/**
+ * Its short name.
+ */
+name: string, 
+/**
+ * Known by name: it can be picked by hand, not changed or removed.
+ */
+known: boolean, 
+/**
+ * The program, as given.
+ */
+command: string, 
+/**
+ * Its arguments.
+ */
+args: Array<string>, 
+/**
+ * Its variables, besides the user's own environment.
+ */
+env: Array<AgentVariable>, 
+/**
+ * How to install it, if known.
+ */
+install: string | null, 
+/**
+ * How to log in, if known.
+ */
+login: string | null, 
+/**
+ * How it stands.
+ */
+provider: ProviderView, };
+
 export type ApiError = { 
 /**
  * For code.
@@ -167,6 +331,12 @@ at: number,
  * Bytes that are left away there.
  */
 bytes: number, };
+
+export type DiagnosticsResponse = { 
+/**
+ * Markdown, without messages; keys and tokens by their first four characters.
+ */
+text: string, };
 
 export type ErrorCode = "badRequest" | "notFound" | "refused" | "overloaded" | "storage" | "internal";
 
@@ -1040,6 +1210,26 @@ path: string | null, };
 
 export type ProviderState = "looking" | "ready" | "notFound" | "notLoggedIn" | "broken";
 
+export type ProviderTestParams = { 
+/**
+ * Which.
+ */
+provider: ProviderId, };
+
+export type ProviderTestResponse = { 
+/**
+ * What kept it from starting, and the way on; absent: it started, shook hands and ended.
+ */
+problem: Failure | null, 
+/**
+ * The program that was started.
+ */
+path: string | null, 
+/**
+ * How long it took, in milliseconds.
+ */
+took: number, };
+
 export type ProviderView = { 
 /**
  * Its id.
@@ -1588,16 +1778,9 @@ retry: RetryView | null, };
 
 export type WorkStatus = "running" | "completed" | "failed" | "declined" | "interrupted";
 
-export type DiagnosticsResponse = { text: string };
-
-export type ProviderTestParams = { provider: ProviderId };
-
-export type ProviderTestResponse = { problem: Failure | null; path: string | null; took: number };
-
 export interface Methods {
   "app/info": { params: Nothing; response: AppInfoResponse };
   "app/diagnostics": { params: Nothing; response: DiagnosticsResponse };
-  "provider/test": { params: ProviderTestParams; response: ProviderTestResponse };
   "project/open": { params: ProjectOpenParams; response: ProjectOpenResponse };
   "project/list": { params: Nothing; response: ProjectListResponse };
   "thread/start": { params: ThreadStartParams; response: ThreadResponse };
@@ -1630,6 +1813,11 @@ export interface Methods {
   "part/read": { params: PartReadParams; response: PartReadResponse };
   "provider/list": { params: ProviderListParams; response: ProviderListResponse };
   "provider/pick": { params: ProviderPickParams; response: ProviderListResponse };
+  "provider/test": { params: ProviderTestParams; response: ProviderTestResponse };
+  "agent/list": { params: Nothing; response: AgentListResponse };
+  "agent/set": { params: AgentSetParams; response: AgentListResponse };
+  "agent/remove": { params: AgentRemoveParams; response: AgentListResponse };
+  "agent/test": { params: AgentTestParams; response: AgentTestResponse };
   "search/messages": { params: SearchParams; response: SearchResponse };
   "setting/get": { params: SettingGetParams; response: SettingResponse };
   "setting/put": { params: SettingPutParams; response: SettingResponse };

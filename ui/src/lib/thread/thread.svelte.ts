@@ -18,6 +18,8 @@ import { fromRead, laneLike, reduce, trimmed, withNewer, withOlder, withPart, ty
 import { RowMemory, rowsOf, type Row } from './rows';
 
 const PAGE = 60;
+/** A message that was asked for stands so far below the upper edge. */
+const ABOVE_PX = -24;
 
 interface Pending {
   clientId: string;
@@ -36,14 +38,14 @@ export class Thread {
   reading = $state.raw<'older' | 'newer' | null>(null);
   /** What the composer held when the thread was read first. */
   draft = $state.raw('');
-  /** What the person opened or closed; rows out of view are not kept, so it stands here. */
   /** Counts up when the person sends something: the view goes to the end. */
   sending = $state(0);
   /** Counts up when the person opened or closed something: the view stays where it is. */
   held = $state(0);
+  /** What the person opened or closed; rows out of view are not kept, so it stands here. */
   private opened = new SvelteMap<string, boolean>();
   /** Counts up when the view should go to a message. */
-  goTo = $state.raw<{ seq: number; at: number } | null>(null);
+  goTo = $state.raw<{ seq: number; px: number; at: number } | null>(null);
 
   private memory = new RowMemory();
   readonly rows: Row[] = $derived(this.state ? rowsOf(this.state, this.memory, this.pending) : []);
@@ -199,11 +201,11 @@ export class Thread {
     if (this.state?.hasAfter) await this.readAt({ type: 'newest' });
   }
 
-  /** Goes to a message, reading around it where it is not in memory. */
-  async show(seq: number): Promise<void> {
+  /** Goes to a message, reading around it where it is not in memory; `px` below its upper edge. */
+  async show(seq: number, px = ABOVE_PX): Promise<void> {
     const here = this.state?.messages.some((message) => message.seq === seq);
     if (!here) await this.readAt({ type: 'around', seq });
-    this.goTo = { seq, at: Date.now() };
+    this.goTo = { seq, px, at: Date.now() };
   }
 
   private async readAt(at: { type: 'newest' } | { type: 'around'; seq: number }): Promise<void> {

@@ -1,5 +1,6 @@
 //! The one list of what can be asked (house rule 4): the window, the browser, the command line, MCP and tests come in here.
 
+mod agent;
 mod app;
 mod approval;
 pub mod error;
@@ -81,6 +82,10 @@ macro_rules! api_list {
             "provider/list" provider::list(ProviderListParams) -> ProviderListResponse,
             "provider/pick" provider::pick(ProviderPickParams) -> ProviderListResponse,
             "provider/test" provider::test(ProviderTestParams) -> ProviderTestResponse,
+            "agent/list" agent::list(Nothing) -> AgentListResponse,
+            "agent/set" agent::set(AgentSetParams) -> AgentListResponse,
+            "agent/remove" agent::remove(AgentRemoveParams) -> AgentListResponse,
+            "agent/test" agent::test(AgentTestParams) -> AgentTestResponse,
             "search/messages" search::messages(SearchParams) -> SearchResponse,
             "setting/get" setting::get(SettingGetParams) -> SettingResponse,
             "setting/put" setting::put(SettingPutParams) -> SettingResponse,

@@ -106,6 +106,7 @@ impl Inner {
         for name in settings.bad.keys() {
             page.line(format!("- {name}: cannot be read"));
         }
+        page.none_if_empty(settings.values.is_empty() && settings.bad.is_empty());
         page.line("\n## Frames that no adapter knows, since the start");
         for ((provider, kind), times) in &kept.1 {
             page.line(format!("- {provider}: {kind}: {times}"));

@@ -51,6 +51,8 @@ pub(crate) enum Request {
     Preview(Target, oneshot::Sender<Result<Preview, ApiError>>),
     /// What is live, after all that was shown is on disk.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// Ends the provider's session, unless a turn is open on it; says whether none is.
+    Retire(ProviderId, oneshot::Sender<bool>),
     /// Ends all sessions; the actor ends too.
     Close(oneshot::Sender<()>),
 }
@@ -262,6 +264,14 @@ impl Actor {
             Request::Snapshot(reply) => {
                 self.input(Input::Flush).await;
                 let _ = reply.send(self.snapshot());
+            }
+            Request::Retire(provider, reply) => {
+                let idle = self.state.turn.as_ref().is_none_or(|turn| turn.record.target.provider != provider);
+                if idle && let Some(live) = self.lives.close(&provider) {
+                    self.inner.revoke(live.token.as_deref());
+                    self.input(super::drive::gone(provider)).await;
+                }
+                let _ = reply.send(idle);
             }
             Request::Close(reply) => {
                 self.input(Input::Flush).await;

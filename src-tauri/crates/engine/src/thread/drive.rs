@@ -177,7 +177,7 @@ impl Actor {
             if let Some(closing) = closing {
                 let _ = closing.await;
             }
-            let Some(runtime) = inner.runtimes.get(&provider).cloned() else {
+            let Some(runtime) = inner.runtimes.get(&provider) else {
                 return Report::Input(done(Err(unknown(&provider))));
             };
             let (mcp, token) = inner.mcp_access(thread, runtime.capabilities().mcp);
@@ -270,11 +270,11 @@ async fn ready(inner: &crate::engine::Inner, target: &Target, folder: &str) -> R
 }
 
 fn unknown(provider: &ProviderId) -> Failure {
-    Failure::new(FailureKind::NotInstalled, format!("{} is not available in this version.", provider.display_name()))
+    Failure::new(FailureKind::NotInstalled, format!("{} is not set up here.", provider.display_name()))
         .hint("Choose another provider.")
 }
 
-fn gone(provider: ProviderId) -> Input {
+pub(super) fn gone(provider: ProviderId) -> Input {
     let failure = Failure::new(FailureKind::Exited, format!("{}'s process ended.", provider.display_name()));
     Input::Event { provider, event: RuntimeEvent::Exited { failure } }
 }

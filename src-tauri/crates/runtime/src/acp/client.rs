@@ -13,13 +13,12 @@ use changeover_core::{
     provider::ProviderId,
 };
 use futures::future::BoxFuture;
-use serde_json::json;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    failure,
-    open::{Greeted, Offers, check_folder, minute},
+    known::Known,
+    open::{Greeted, check_folder, minute},
     reader::Reader,
     session::{AcpSession, Shared},
     wire::Peer,
@@ -33,6 +32,10 @@ use crate::{
     },
 };
 
+/// How long an agent may take until it greets, and half of that until it opens a session, when it is looked at. Within the
+/// 10 s of `describe`.
+const LOOK_LIMIT: Duration = Duration::from_secs(6);
+
 /// Where an agent's program is.
 #[derive(Debug, Clone)]
 pub enum Program {
@@ -43,7 +46,7 @@ pub enum Program {
 }
 
 /// An agent that speaks ACP, and how it is started.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AcpAgent {
     /// Its provider id.
     pub id: ProviderId,
@@ -57,10 +60,42 @@ pub struct AcpAgent {
     pub keeps: Keeps,
 }
 
+impl std::fmt::Debug for AcpAgent {
+    /// Without the values of its variables: a key may be among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let env: Vec<_> = self.env.keys().collect();
+        let mut debug = f.debug_struct("AcpAgent");
+        debug.field("id", &self.id).field("program", &self.program).field("args", &self.args);
+        debug.field("env", &env).field("keeps", &self.keeps).finish()
+    }
+}
+
+/// What an agent says of itself when it is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The program that was run.
+    pub path: PathBuf,
+    /// Its own name.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its models.
+    pub models: Vec<ModelInfo>,
+    /// The names of its modes.
+    pub modes: Vec<String>,
+    /// Whether it opens earlier sessions again.
+    pub resumes: bool,
+    /// Whether it takes MCP servers over HTTP.
+    pub mcp: bool,
+}
+
 /// The runtime for one ACP agent.
 #[derive(Debug)]
 pub struct AcpRuntime {
     agent: AcpAgent,
+    known: Option<&'static Known>,
+    /// The models of the last look: what comes after it need not start the agent once more.
+    looked: Mutex<Option<Vec<ModelInfo>>>,
     picked: Mutex<Option<PathBuf>>,
     /// The minute in which sessions were made by this process (see `Greeted::session`).
     born: Mutex<HashMap<String, u64>>,
@@ -69,14 +104,25 @@ pub struct AcpRuntime {
 impl AcpRuntime {
     /// For this agent.
     pub fn new(agent: AcpAgent) -> Self {
-        Self { agent, picked: Mutex::default(), born: Mutex::default() }
+        let known = Known::of(&agent.id);
+        Self { agent, known, looked: Mutex::default(), picked: Mutex::default(), born: Mutex::default() }
+    }
+
+    /// How it is started.
+    pub fn agent(&self) -> &AcpAgent {
+        &self.agent
     }
 
     fn found(&self, env: &Environment) -> Result<Found, Failure> {
         match &self.agent.program {
             Program::Search(name) => {
                 let picked = self.picked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                detect::find(name, picked.as_deref(), env)
+                detect::find(name, picked.as_deref(), env).map_err(|failure| match self.known {
+                    Some(known) if picked.is_none() => {
+                        failure.hint(format!("{}, or pick the program by hand in the settings.", known.install))
+                    }
+                    _ => failure,
+                })
             }
             Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", ..Found::default() }),
         }
@@ -87,7 +133,12 @@ impl AcpRuntime {
         check_folder(&folder)?;
         let mut env = for_provider(env.clone(), &self.agent.id);
         let found = self.found(&env)?;
-        env.extend(self.agent.env.clone());
+        // What is known to be good for an agent gives way to what the user has set; what was set up for it does not.
+        for (name, value) in &self.agent.env {
+            if self.known.is_none() || !env.contains_key(name) {
+                env.insert(name.clone(), value.clone());
+            }
+        }
         let args = self.agent.args.iter().map(Into::into).collect();
         let spawned = found.launch(args, folder, env).spawn()?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
@@ -103,7 +154,7 @@ impl AcpRuntime {
         let reader = Reader { link: Arc::clone(&link), events, noted, over: over.clone() };
         tokio::spawn(reader.run(spawned.stdout));
         let link = Link { shared: link, events: inbox, over: over.drop_guard() };
-        let greeted = Greeted::new(peer, spawned.process).await?;
+        let greeted = Greeted::new(peer, spawned.process, self.known.map(|known| known.login)).await?;
         link.shared.state().login = greeted.login_hint();
         Ok((greeted, link))
     }
@@ -147,31 +198,82 @@ impl AcpRuntime {
         };
         description.path = Some(found.path);
         description.found = Some(found.how.into());
-        match timeout(Duration::from_secs(9), self.start(env, std::env::temp_dir())).await {
+        *self.looked() = None;
+        match timeout(LOOK_LIMIT, self.start(env, look_folder(env))).await {
             Ok(Ok((greeted, _link))) => {
                 description.version = greeted.version();
+                // Only a session tells whether the agent is logged in, and what it offers. One that takes its time is ready.
+                let session = timeout(LOOK_LIMIT / 2, greeted.offers(&look_folder(env))).await;
                 greeted.process.kill().await;
+                match session {
+                    Ok(Ok(offers)) => *self.looked() = Some(offers.models),
+                    Ok(Err(problem)) => {
+                        if let (FailureKind::NotLoggedIn, Some(hint)) = (problem.kind, problem.hint.clone()) {
+                            description.login = Login::Out { hint };
+                        }
+                        description.problem = Some(problem);
+                    }
+                    Err(_) => {}
+                }
             }
             Ok(Err(problem)) => description.problem = Some(problem),
             Err(_) => {
-                let message = "the agent gave no sign of life in 9 s";
+                let message = format!("the agent gave no sign of life in {} s", LOOK_LIMIT.as_secs());
                 description.problem = Some(Failure::new(FailureKind::Unavailable, message));
             }
         }
         description
     }
 
-    async fn offered(&self, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
-        let (greeted, _link) = self.start(env, std::env::temp_dir()).await?;
-        let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
-        let answer = timeout(Duration::from_secs(60), greeted.peer.call("session/new", &params)).await;
-        greeted.process.kill().await;
-        match answer {
-            Ok(Ok(answer)) => Ok(Offers::read(&answer).models),
-            Ok(Err(error)) => Err(failure::of_call(error, greeted.login_hint().as_deref())),
-            Err(_) => Err(Failure::new(FailureKind::Unavailable, "the agent did not list its models in 60 s")),
-        }
+    fn looked(&self) -> std::sync::MutexGuard<'_, Option<Vec<ModelInfo>>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    async fn offered(&self, env: &Environment) -> Result<Vec<ModelInfo>, Failure> {
+        if let Some(models) = self.looked().take() {
+            return Ok(models);
+        }
+        self.tried(env).await.map(|report| report.models)
+    }
+
+    /// Starts it, opens a session and ends it again: all that there is to know about whether it works.
+    ///
+    /// # Errors
+    /// It was not found, or where it failed, in its own words.
+    pub async fn tried(&self, env: &Environment) -> Result<Report, Failure> {
+        let folder = look_folder(env);
+        let path = self.found(&for_provider(env.clone(), &self.agent.id))?.path;
+        let (greeted, _link) = self.start(env, folder.clone()).await?;
+        let offers = timeout(Duration::from_secs(60), greeted.offers(&folder)).await;
+        greeted.process.kill().await;
+        let offers =
+            offers.map_err(|_| Failure::new(FailureKind::Unavailable, "the agent opened no session in 60 s"))??;
+        let can = &greeted.hello.agent_capabilities;
+        Ok(Report {
+            path,
+            name: greeted.hello.agent_info.as_ref().map(|info| info.title.clone().unwrap_or_else(|| info.name.clone())),
+            version: greeted.version(),
+            modes: offers.mode_names(),
+            models: offers.models,
+            resumes: can.load_session || can.session_capabilities.resume.is_some(),
+            mcp: can.mcp_capabilities.http,
+        })
+    }
+}
+
+/// Where an agent is looked at: an empty folder that stays the same, since agents keep books by folder. The system's own for
+/// temporary files is no such place: everybody can write there, and agents look around.
+fn look_folder(env: &Environment) -> PathBuf {
+    let text = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || text("HOME").or_else(|| text("USERPROFILE"));
+    let cache = match std::env::consts::OS {
+        "macos" => home().map(|home| home.join("Library/Caches")),
+        "windows" => text("LOCALAPPDATA"),
+        _ => text("XDG_CACHE_HOME").or_else(|| home().map(|home| home.join(".cache"))),
+    };
+    let folder = cache.filter(|cache| cache.is_absolute()).map(|cache| cache.join("changeover/look"));
+    let made = folder.filter(|folder| std::fs::create_dir_all(folder).is_ok());
+    made.unwrap_or_else(std::env::temp_dir)
 }
 
 impl AgentRuntime for AcpRuntime {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use changeover_core::failure::{Failure, FailureKind};
 
-use super::wire::{AUTH_REQUIRED, CallError, RESOURCE_NOT_FOUND, RpcError};
+use super::wire::{AUTH_REQUIRED, RESOURCE_NOT_FOUND, RpcError};
 
 /// The words that say "this does not fit" (G8).
 const OVERFLOW: &[&str] = &[
@@ -101,14 +101,6 @@ fn kind(code: i64, lower: &str) -> FailureKind {
 fn status_in(lower: &str) -> Option<i64> {
     let rest = lower.split_once("api error: ")?.1;
     rest.get(..3)?.parse().ok().filter(|status| (400..600).contains(status))
-}
-
-/// The same for a call that got no answer.
-pub fn of_call(error: CallError, login: Option<&str>) -> Failure {
-    match error {
-        CallError::Refused(error) => failure(&error, login),
-        CallError::Closed => Failure::new(FailureKind::Exited, "The agent ended before it answered"),
-    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 
 mod client;
 pub(crate) mod failure;
+mod known;
 mod normalize;
 mod open;
 mod reader;
 mod session;
 pub(crate) mod wire;
 
-pub use client::{AcpAgent, AcpRuntime, Program};
+pub use client::{AcpAgent, AcpRuntime, Program, Report};
+pub use known::{KNOWN, Known, known_runtimes};

@@ -40,6 +40,8 @@ pub(super) struct Greeted {
     pub peer: Peer,
     pub process: Arc<Process>,
     pub hello: InitializeResponse,
+    /// How to log in, where we know better than the agent says.
+    login: Option<&'static str>,
 }
 
 /// An open session, as the agent describes it.
@@ -54,7 +56,7 @@ pub(super) struct Described {
 
 impl Greeted {
     /// `initialize`.
-    pub async fn new(peer: Peer, process: Arc<Process>) -> Result<Self, Failure> {
+    pub async fn new(peer: Peer, process: Arc<Process>, login: Option<&'static str>) -> Result<Self, Failure> {
         let request = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::default())
             .client_info(Implementation::new("changeover", env!("CARGO_PKG_VERSION")));
@@ -64,11 +66,20 @@ impl Greeted {
         if hello.protocol_version != ProtocolVersion::V1 {
             return Err(broken("the agent speaks another version of the Agent Client Protocol than 1"));
         }
-        Ok(Self { peer, process, hello })
+        Ok(Self { peer, process, hello, login })
     }
 
-    /// How to log in, in the agent's own words.
+    /// A session of no use but for what it offers.
+    pub async fn offers(&self, folder: &Path) -> Result<Offers, Failure> {
+        let answer = self.ask("session/new", &json!({"cwd": folder, "mcpServers": []})).await?;
+        Ok(Offers::read(&answer))
+    }
+
+    /// How to log in, as far as known in the agent's own words.
     pub fn login_hint(&self) -> Option<String> {
+        if let Some(login) = self.login {
+            return Some(login.to_owned());
+        }
         let ways: Vec<&str> = self
             .hello
             .auth_methods
@@ -293,6 +304,11 @@ impl Offers {
             model.efforts.clone_from(&efforts);
         }
         offers
+    }
+
+    /// Its modes' names.
+    pub fn mode_names(&self) -> Vec<String> {
+        self.modes.as_ref().map(|(_, names)| names.clone()).unwrap_or_default()
     }
 
     fn option(&mut self, option: SessionConfigOption) {

@@ -77,8 +77,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// named) take them all.
 fn keeps(provider: &str) -> &'static [Owner] {
     match provider {
-        "claude" | "acp:claude" | "acp:claude-code" => &[Owner::Anthropic],
-        "codex" | "acp:codex" => &[Owner::OpenAi],
+        "claude" | "acp:claude-agent-acp" => &[Owner::Anthropic],
+        "codex" | "acp:codex-acp" => &[Owner::OpenAi],
         "acp:gemini" => &[Owner::Google],
         // Qwen Code speaks to any endpoint of OpenAI's kind, under OpenAI's names.
         "acp:qwen" => &[Owner::OpenAi, Owner::Alibaba],
@@ -93,7 +93,7 @@ fn keeps(provider: &str) -> &'static [Owner] {
 #[must_use]
 pub fn for_provider(mut env: Environment, provider: &ProviderId) -> Environment {
     let keeps = keeps(provider.as_str());
-    let named = if matches!(provider.as_str(), "codex" | "acp:codex") { named_by_codex(&env) } else { Vec::new() };
+    let named = if matches!(provider.as_str(), "codex" | "acp:codex-acp") { named_by_codex(&env) } else { Vec::new() };
     for (_, names) in KEYS.iter().filter(|(owner, _)| !keeps.contains(owner)) {
         for name in names.iter().filter(|name| !named.iter().any(|own| own == *name)) {
             env.remove(*name);
@@ -156,6 +156,9 @@ mod tests {
         assert_eq!(names("codex"), with(&["OPENAI_API_KEY"]));
         assert_eq!(names("practice"), with(&[]));
         assert_eq!(names("acp:gemini"), with(&["GEMINI_API_KEY"]));
+        assert_eq!(names("acp:claude-agent-acp"), with(&["ANTHROPIC_API_KEY"]));
+        assert_eq!(names("acp:codex-acp"), with(&["OPENAI_API_KEY"]));
+        assert_eq!(names("acp:goose"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
         assert_eq!(names("acp:my-own"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
     }
 

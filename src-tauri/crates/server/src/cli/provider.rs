@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use changeover_core::provider::ProviderId;
 use changeover_engine::api::types::{
-    ProviderListParams, ProviderListResponse, ProviderState, ProviderTestParams, ProviderTestResponse,
+    AgentListResponse, Nothing, ProviderListParams, ProviderListResponse, ProviderState, ProviderTestParams,
+    ProviderTestResponse,
 };
 use clap::Args;
 
@@ -31,8 +32,13 @@ impl Providers {
     }
 
     async fn list(&self, session: &super::Session) -> anyhow::Result<ExitCode> {
-        let list: ProviderListResponse =
+        let mut list: ProviderListResponse =
             session.connection.ask("provider/list", &ProviderListParams { refresh: true }).await?;
+        // The list that one picks from leaves out agents that are known and not there; whoever asks what is missing is told.
+        let known: AgentListResponse = session.connection.ask("agent/list", &Nothing {}).await?;
+        let more = known.agents.into_iter().map(|agent| agent.provider);
+        list.providers
+            .extend(more.filter(|one| !list.providers.iter().any(|listed| listed.id == one.id)).collect::<Vec<_>>());
         if self.common.json {
             output::json(&list)?;
             return Ok(ExitCode::SUCCESS);

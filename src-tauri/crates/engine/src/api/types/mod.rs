@@ -9,6 +9,7 @@ macro_rules! wire {
     )+};
 }
 
+mod agent;
 mod app;
 mod approval;
 mod event;
@@ -23,6 +24,6 @@ mod thread;
 mod turn;
 
 pub use self::{
-    app::*, approval::*, event::*, handoff::*, history::*, message::*, project::*, provider::*, search::*, setting::*,
-    thread::*, turn::*,
+    agent::*, app::*, approval::*, event::*, handoff::*, history::*, message::*, project::*, provider::*, search::*,
+    setting::*, thread::*, turn::*,
 };

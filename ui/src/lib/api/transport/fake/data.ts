@@ -1,5 +1,7 @@
 /** What the fake backend begins with: a project with threads in every state that the screen has to show. */
 import type {
+  AgentDraft,
+  AgentView,
   Message,
   ModelView,
   Notice,
@@ -108,6 +110,42 @@ function view(name: ProviderId, label: string, more: Partial<ProviderView>): Pro
     models: [],
     ...more,
   };
+}
+
+/** An agent that a user has added, as the engine would show it. */
+export function ownAgent(draft: AgentDraft): AgentView {
+  const { name, command, args, env } = draft;
+  return {
+    id: `acp:${name}`,
+    name,
+    known: false,
+    command,
+    args,
+    env: env.map((one) => {
+      const secret = one.secret ?? /key|token|secret|password/i.test(one.name);
+      return { name: one.name, value: secret ? null : one.value, secret, missing: false };
+    }),
+    install: null,
+    login: null,
+    provider: view(`acp:${name}`, name, { version: '1.0.0', path: `/usr/local/bin/${command}`, found: 'PATH' }),
+  };
+}
+
+/** The agents that the app knows by name. */
+export function agents(): AgentView[] {
+  return providers()
+    .filter((one) => one.id.startsWith('acp:'))
+    .map((one) => ({
+      id: one.id,
+      name: one.id.slice(4),
+      known: true,
+      command: one.id.slice(4),
+      args: ['--acp'],
+      env: [],
+      install: `Install ${one.name}.`,
+      login: `Run \`${one.id.slice(4)}\` in a terminal and log in there.`,
+      provider: one,
+    }));
 }
 
 export function providers(): ProviderView[] {

@@ -13,10 +13,12 @@ import type {
 } from '../../gen';
 import { apiError, type Method, type Params, type Response } from '../transport';
 import {
+  agents,
   id,
   long,
   message,
   NOW,
+  ownAgent,
   plain,
   project,
   providers,
@@ -52,6 +54,7 @@ export class FakeEngine {
     project('ledger-web', '/home/ana/code/ledger-web', NOW - 9e6),
   ];
   providers = providers();
+  agents = agents();
   threads = new Map<ThreadId, Live>();
   settings = new Map<string, unknown>();
   watched = new Set<ThreadId>();
@@ -493,6 +496,50 @@ export class FakeEngine {
       const one = this.providers.find((other) => other.id === provider);
       if (!one) throw apiError('There is no such provider.', { code: 'notFound' });
       return { problem: one.problem, path: one.path, took: 812 };
+    },
+    'agent/list': () => ({ agents: this.agents, secretsLast: false }),
+    'agent/set': ({ agent, change }) => {
+      const before = this.agents.find((one) => one.name === agent.name);
+      if (before && !change) throw apiError(`There is an agent ${agent.name} already.`, { code: 'badRequest' });
+      if (agent.command.includes('missing')) {
+        throw apiError(`${agent.command} is not installed, or not on the PATH.`, { code: 'badRequest' });
+      }
+      const one = ownAgent(agent);
+      this.agents = [...this.agents.filter((other) => other !== before), one];
+      this.providers = [...this.providers.filter((other) => other.id !== one.id), one.provider];
+      this.broadcast({ type: 'providers', providers: this.providers });
+      return { agents: this.agents, secretsLast: false };
+    },
+    'agent/remove': ({ name }) => {
+      const gone = this.agents.find((one) => one.name === name && !one.known);
+      if (!gone) throw apiError('This agent does not exist any more.', { code: 'notFound' });
+      this.agents = this.agents.filter((one) => one !== gone);
+      this.providers = this.providers.filter((one) => one.id !== gone.id);
+      this.broadcast({ type: 'providers', providers: this.providers });
+      return { agents: this.agents, secretsLast: false };
+    },
+    'agent/test': ({ id, agent }) => {
+      const known = this.agents.find((one) => one.id === id);
+      const command = agent?.command ?? known?.command ?? '';
+      if (command.includes('missing')) {
+        const problem = {
+          kind: 'notInstalled' as const,
+          message: `${command} is not installed.`,
+          hint: null,
+          retryAt: null,
+        };
+        return { problem, report: null };
+      }
+      const report = {
+        path: `/usr/local/bin/${command}`,
+        name: command,
+        version: '1.0.0',
+        models: [],
+        modes: ['default'],
+        resumes: true,
+        mcp: true,
+      };
+      return { problem: null, report };
     },
     'search/messages': ({ words }) => {
       const all = words.toLowerCase().split(/\s+/).filter(Boolean);
