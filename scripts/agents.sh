@@ -1,8 +1,9 @@
 # The real agent CLIs, pinned in tests/agents. One that cannot be had fails the run: a test against it is never skipped.
 npm_ci tests/agents --ignore-scripts
 
+agent_opencode=
 case "$os-$(uname -m)" in
-  Linux-x86_64) agent_claude=claude-code-linux-x64 agent_codex=codex-linux-x64 ;;
+  Linux-x86_64) agent_claude=claude-code-linux-x64 agent_codex=codex-linux-x64 agent_opencode=opencode-linux-x64 ;;
   Linux-aarch64) agent_claude=claude-code-linux-arm64 agent_codex=codex-linux-arm64 ;;
   Darwin-x86_64) agent_claude=claude-code-darwin-x64 agent_codex=codex-darwin-x64 ;;
   Darwin-arm64) agent_claude=claude-code-darwin-arm64 agent_codex=codex-darwin-arm64 ;;
@@ -10,7 +11,8 @@ case "$os-$(uname -m)" in
 esac
 CHANGEOVER_TEST_CLAUDE=$root/tests/agents/node_modules/@anthropic-ai/$agent_claude/claude
 CHANGEOVER_TEST_CODEX=$(find "$root/tests/agents/node_modules/@openai/$agent_codex/vendor" -path '*/bin/codex' -type f 2>/dev/null | head -n 1)
-export CHANGEOVER_TEST_CLAUDE CHANGEOVER_TEST_CODEX
+CHANGEOVER_TEST_OPENCODE=$root/tests/agents/node_modules/${agent_opencode:-none}/bin/opencode
+export CHANGEOVER_TEST_CLAUDE CHANGEOVER_TEST_CODEX CHANGEOVER_TEST_OPENCODE
 
 # expect_agent NAME BINARY PACKAGE: it starts, and is the version that is pinned.
 expect_agent() {
@@ -27,3 +29,8 @@ expect_agent() {
 }
 expect_agent "Claude Code" "$CHANGEOVER_TEST_CLAUDE" "@anthropic-ai/$agent_claude"
 expect_agent Codex "$CHANGEOVER_TEST_CODEX" "@openai/codex"
+if [ -n "$agent_opencode" ]; then
+  expect_agent OpenCode "$CHANGEOVER_TEST_OPENCODE" "$agent_opencode"
+else
+  echo "OpenCode: no build is pinned for $os on $(uname -m); its tests will fail here"
+fi

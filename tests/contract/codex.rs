@@ -1,10 +1,10 @@
 //! The Codex adapter on the real Codex, against the fake API.
 
 mod approvals;
-mod bench;
+pub mod bench;
 mod failures;
 mod limits;
 mod mcp;
 mod sessions;
 mod stops;
-mod turns;
+pub mod turns;

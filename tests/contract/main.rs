@@ -17,3 +17,4 @@ mod drive;
 mod fake_api;
 mod history_tools;
 mod mcp;
+mod opencode;

@@ -1,7 +1,8 @@
 import { defineConfig } from '@playwright/test';
 
 // The page on the fake backend, served by Vite's preview under the strictest policy that a shell of ours sets.
-const PORT = 4174;
+// Another one for a second run on the same machine.
+const PORT = Number(process.env.CHANGEOVER_WEB_PORT ?? 4174);
 
 export default defineConfig({
   testDir: './web',

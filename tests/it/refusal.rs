@@ -12,6 +12,7 @@ use changeover_core::{
     provider::ProviderId,
     seq::Seq,
 };
+use changeover_engine::api::types::{Event, EventBody, ProviderState};
 use changeover_tests::{
     agents::{Agent, AgentHome},
     app::{App, Start, database, kill_pid, put_session, session_records, stop_pid},
@@ -23,6 +24,7 @@ fn provider(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::claude(),
         Agent::Codex => ProviderId::codex(),
+        Agent::OpenCode => ProviderId::opencode(),
     }
 }
 
@@ -30,7 +32,7 @@ fn provider(agent: Agent) -> ProviderId {
 fn other(agent: Agent) -> ProviderId {
     match agent {
         Agent::Claude => ProviderId::codex(),
-        Agent::Codex => ProviderId::claude(),
+        Agent::Codex | Agent::OpenCode => ProviderId::claude(),
     }
 }
 
@@ -273,4 +275,40 @@ async fn fc3_the_table_shows_a_prompt_that_was_left_standing() {
     println!("{shown}{wrong:#?}");
     assert!(wrong.iter().any(|line| line.contains("2 times")), "{wrong:#?}");
     talk.app.stop().await;
+}
+
+/// R2: detection has ten seconds; a program that takes longer to say its version is no reason to refuse a turn. It is waited
+/// for when its session opens, and from then on it is known to be there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r2_a_program_that_is_only_slow_is_waited_for() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api);
+    let link = home.bin().join(Agent::Claude.command());
+    std::fs::remove_file(&link).expect("its place");
+    let real = Agent::Claude.binary();
+    // What is slow here is the machine's stand-in: nothing waits for it but the app.
+    let script = format!("#!/bin/sh\ncase $* in --version) sleep 3600;; esac\nexec '{}' \"$@\"\n", real.display());
+    std::fs::write(&link, script).expect("a script");
+    std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+
+    let app = start(&home).await;
+    let claude = ProviderId::claude();
+    let seen = app.provider(&claude).await;
+    let problem = seen.problem.expect("it gave no answer");
+    assert_eq!((seen.state, problem.kind), (ProviderState::Broken, FailureKind::NoProgress), "{problem:?}");
+    let thread = app.new_thread(&home.work()).await;
+    let mark = app.mark();
+    app.turn(thread, &claude, "[[say:here I am]]").await;
+    let reply = app.last_reply(thread).await;
+    assert_eq!((reply.state, reply.text().as_str()), (MessageState::Done, "here I am"), "{}", app.log());
+    let ready = |e: &Event| match &e.body {
+        EventBody::Providers { providers } => {
+            providers.iter().any(|p| p.id == claude && p.state == ProviderState::Ready && p.problem.is_none())
+        }
+        _ => false,
+    };
+    app.event_from(mark, ready).await;
+    app.stop().await;
 }

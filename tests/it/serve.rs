@@ -150,12 +150,15 @@ async fn u7_without_a_cookie_or_the_users_token_nothing_is_told() {
     let served = Served::new().await;
     let token = served.token();
     let wrong = format!("Bearer {}", "0".repeat(token.len()));
+    let good = cookie(&served.exchange(&served.code).await.1);
+    let name = good.split_once('=').expect("a cookie").0;
+    let (empty, guessed) = (format!("{name}="), format!("{name}=guessed; other=1"));
     for headers in [
         vec![],
         vec![("authorization", "Bearer ")],
         vec![("authorization", wrong.as_str())],
-        vec![("cookie", "changeover_session=")],
-        vec![("cookie", "changeover_session=guessed; other=1")],
+        vec![("cookie", empty.as_str())],
+        vec![("cookie", guessed.as_str())],
     ] {
         assert_eq!(served.rpc(&headers).await, Err(401), "{headers:?}");
     }
@@ -172,6 +175,22 @@ async fn u7_without_a_cookie_or_the_users_token_nothing_is_told() {
         std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777
     };
     assert_eq!((mode("data/engine.json"), mode("data")), (0o600, 0o700));
+}
+
+/// U7, U9: a browser keeps one jar for all ports of a host: two data folders' engines do not take each other's cookie away.
+#[tokio::test]
+async fn u7_two_engines_share_a_host_and_not_a_cookie() {
+    let (one, two) = (Served::new().await, Served::new().await);
+    let mut jar = std::collections::BTreeMap::new();
+    for served in [&one, &two] {
+        let pair = cookie(&served.exchange(&served.code).await.1);
+        let (name, value) = pair.split_once('=').expect("a cookie");
+        jar.insert(name.to_owned(), value.to_owned());
+    }
+    let jar = jar.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ");
+    for served in [&one, &two] {
+        assert!(served.rpc(&[("cookie", &jar)]).await.is_ok(), "{jar}");
+    }
 }
 
 #[tokio::test]
@@ -236,10 +255,13 @@ async fn u3_the_page_says_what_it_may_load() {
         let policy = header("content-security-policy").expect("a policy");
         let rules: Vec<&str> = policy.split(';').map(str::trim).collect();
         for rule in [
-            "default-src 'self'",
+            "default-src 'none'",
             "script-src 'self'",
-            "object-src 'none'",
+            "style-src 'self'",
+            "worker-src 'self'",
+            "connect-src 'self'",
             "base-uri 'none'",
+            "form-action 'none'",
             "frame-ancestors 'none'",
         ] {
             assert!(rules.contains(&rule), "{path}: {rule} is not in {policy}");

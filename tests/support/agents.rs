@@ -18,6 +18,8 @@ pub enum Agent {
     Claude,
     /// Codex.
     Codex,
+    /// OpenCode.
+    OpenCode,
 }
 
 impl Agent {
@@ -26,10 +28,11 @@ impl Agent {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
+            Self::OpenCode => "opencode",
         }
     }
 
-    /// The real native binary: from `CHANGEOVER_TEST_CLAUDE` / `CHANGEOVER_TEST_CODEX`, else where the tests' pinned packages put it.
+    /// The real native binary: from `CHANGEOVER_TEST_CLAUDE` and its like, else where the tests' pinned packages put it.
     ///
     /// # Panics
     /// When it is missing. A test on a real CLI is never skipped in silence.
@@ -39,6 +42,7 @@ impl Agent {
             Self::Codex => {
                 ("CHANGEOVER_TEST_CODEX", "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
             }
+            Self::OpenCode => ("CHANGEOVER_TEST_OPENCODE", "opencode-linux-x64/bin/opencode"),
         };
         let path = match std::env::var_os(variable) {
             Some(given) => PathBuf::from(given),
@@ -64,7 +68,7 @@ pub struct AgentHome {
 }
 
 impl AgentHome {
-    /// Makes the home. Both CLIs count as logged in.
+    /// Makes the home, with Claude Code and Codex on its PATH; both count as logged in.
     pub fn new(api: &FakeApi) -> Self {
         let root = TempDir::with_prefix("changeover-agents-").expect("a temp folder");
         // A CLI names folders by their true path; a temp folder behind a link would look like another folder.
@@ -120,6 +124,39 @@ impl AgentHome {
         made
     }
 
+    /// With OpenCode on its PATH as well, logged in at Anthropic by the key in the environment. Not in every home: its server
+    /// takes seconds to start, and an app looks for what is installed.
+    pub fn with_opencode(mut self) -> Self {
+        let agent = Agent::OpenCode;
+        std::os::unix::fs::symlink(agent.binary(), self.bin().join(agent.command())).expect("a link");
+        for name in [
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_MODELS_FETCH",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD",
+            "OPENCODE_DISABLE_SHARE",
+        ] {
+            self.set(name, "1");
+        }
+        let base = format!("{}/v1", self.env["ANTHROPIC_BASE_URL"]);
+        self.write_opencode_config(&serde_json::json!({
+            "autoupdate": false,
+            "share": "disabled",
+            "enabled_providers": ["anthropic"],
+            "provider": {"anthropic": {"options": {"baseURL": base}}},
+            "model": OPENCODE_MODEL,
+            "small_model": OPENCODE_MODEL,
+        }));
+        self
+    }
+
+    /// Replaces OpenCode's opencode.json.
+    pub fn write_opencode_config(&self, config: &serde_json::Value) {
+        let folder = self.home().join(".config/opencode");
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("opencode.json"), config.to_string()).expect("a config file");
+    }
+
     /// Takes the keys away: Claude Code says that it is not logged in, and Codex uses its own OpenAI provider
     /// (still pointed at the fake API) without an account.
     pub fn logged_out(mut self) -> Self {
@@ -170,7 +207,7 @@ impl AgentHome {
         self.root().join("home")
     }
 
-    /// Where `claude` and `codex` are on this PATH; remove or replace a link to play a missing or broken binary.
+    /// Where the CLIs are on this PATH; remove or replace a link to play a missing or broken binary.
     pub fn bin(&self) -> PathBuf {
         self.root().join("bin")
     }
@@ -185,6 +222,9 @@ impl AgentHome {
         self.home().join(".codex")
     }
 }
+
+/// The model that OpenCode uses here by default.
+pub const OPENCODE_MODEL: &str = "anthropic/claude-sonnet-4-5";
 
 /// What every Codex config here says. Plugins off, else it starts `git` to fetch a catalogue.
 const CODEX_COMMON: &str = "model = \"gpt-5-codex\"\ncheck_for_update_on_startup = false\n\n[features]\nplugins = false\n\n[analytics]\nenabled = false\n";

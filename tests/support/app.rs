@@ -485,13 +485,15 @@ impl Client {
         self.turn_ended(mark, thread).await;
     }
 
-    /// Sends a refused or failed message again.
+    /// Sends a refused or failed message again, on top of its preview: the turn tells exactly that (H1).
     pub async fn begin_again(&self, thread: ThreadId, provider: &ProviderId, message: MessageId) {
+        let seen = self.preview_of(thread, provider, Some(message)).await;
         let params = TurnAgainParams {
             thread_id: thread,
             client_turn_id: uuid::Uuid::new_v4().to_string(),
             message_id: message,
             target: Some(target(provider)),
+            preview_hash: Some(seen.hash),
         };
         let again = started(self.get("turn/again", &params).await);
         assert_eq!(again, message, "T8: it is sent as itself");
@@ -541,7 +543,18 @@ impl Client {
 
     /// What the next turn will be, with the exact text (H1).
     pub async fn preview(&self, thread: ThreadId, provider: &ProviderId) -> HandoffPreviewResponse {
-        let params = HandoffPreviewParams { thread_id: thread, target: Some(target(provider)), with_text: true };
+        self.preview_of(thread, provider, None).await
+    }
+
+    /// The same for a message that would be sent again (T8).
+    pub async fn preview_of(
+        &self,
+        thread: ThreadId,
+        provider: &ProviderId,
+        message_id: Option<MessageId>,
+    ) -> HandoffPreviewResponse {
+        let target = Some(target(provider));
+        let params = HandoffPreviewParams { thread_id: thread, target, message_id, with_text: true };
         self.get("handoff/preview", &params).await
     }
 

@@ -54,7 +54,10 @@ pub async fn open_with(spec: SessionSpec) -> Talk {
 
 pub fn resume(home: &AgentHome, session_id: &str, anchor: Option<&str>, rewind: bool) -> SessionSpec {
     let anchor = anchor.map(str::to_owned);
-    SessionSpec { resume: Some(Resume { session_id: session_id.to_owned(), anchor, rewind }), ..spec(home) }
+    SessionSpec {
+        resume: Some(Resume { session_id: session_id.to_owned(), anchor, rewind, fork: false }),
+        ..spec(home)
+    }
 }
 
 impl Talk {

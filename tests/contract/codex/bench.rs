@@ -62,7 +62,7 @@ impl Bench {
     /// Opens an earlier session, brought back to a turn if one is given.
     pub fn resuming(&self, session: &str, rewind_to: Option<&str>) -> SessionSpec {
         let anchor = rewind_to.map(str::to_owned);
-        let resume = Resume { session_id: session.to_owned(), rewind: anchor.is_some(), anchor };
+        let resume = Resume { session_id: session.to_owned(), rewind: anchor.is_some(), anchor, fork: false };
         SessionSpec { resume: Some(resume), ..self.spec() }
     }
 

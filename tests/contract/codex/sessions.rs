@@ -73,7 +73,7 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
     assert_eq!(failure.kind, FailureKind::SessionGone);
     // Nor is a history without the turn that we count on what we think it is (T10): not even to be opened as it is.
     for (anchor, opens) in [(Some(&second), false), (Some(&anchor), true), (None, true)] {
-        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), rewind: false };
+        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), ..Resume::default() };
         let opened = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await;
         match opened {
             Ok(open) => {
@@ -83,7 +83,7 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
             Err(failure) => assert!(!opens && failure.kind == FailureKind::SessionGone, "{anchor:?}: {failure:?}"),
         }
     }
-    let resume = Resume { session_id: id, anchor: None, rewind: true };
+    let resume = Resume { session_id: id, rewind: true, ..Resume::default() };
     let failure = bench.try_open(SessionSpec { resume: Some(resume), ..bench.spec() }).await.err().expect("refused");
     assert_eq!(failure.kind, FailureKind::SessionGone);
 }
@@ -190,13 +190,14 @@ async fn keeps_killed_answered() {
     keeps_the_prompt_alone(Wrong::KilledAnswered).await;
 }
 
-/// T9: a text that was whole before a call stays, the half one after it does not: neither the whole reply nor none of it. So
-/// after an answer nothing is declared, and the session is brought back to before the turn.
+/// T9: a text that was whole before a call stays, the half one after it does not. After a failure the half is told as void, so
+/// what stays is the reply. After an interrupt it is not, and nothing is declared: the session is brought back to before the
+/// turn.
 #[tokio::test]
 async fn keeps_the_whole_texts_of_half_a_reply() {
     let bench = Bench::new().await;
     let keeps = bench.runtime.capabilities().keeps;
-    assert_eq!((keeps.failed_answered, keeps.interrupted_answered), (Kept::Unknown, Kept::Unknown));
+    assert_eq!((keeps.failed_answered, keeps.interrupted_answered), (Kept::Everything, Kept::Unknown));
     for (end, note) in [("hang", Some(ABORTED)), ("error_after:1:drop", None)] {
         let mut open = bench.open(bench.spec()).await;
         let id = open.id().await;
@@ -208,6 +209,12 @@ async fn keeps_the_whole_texts_of_half_a_reply() {
         }
         let ended = open.ended().await;
         assert_eq!(ended == Ended::Interrupted, note.is_some(), "{ended:?}");
+        let half = open.seen.iter().rev().find_map(|event| match event {
+            RuntimeEvent::Text { item, delta } if "half a reply".starts_with(delta.as_str()) => Some(item.clone()),
+            _ => None,
+        });
+        let void = RuntimeEvent::Superseded { items: vec![half.expect("the half that streamed")] };
+        assert_eq!(open.seen.contains(&void), note.is_none(), "{:#?}", open.seen);
         open.session.close().await;
         let mut open = bench.open(bench.resuming(&id, None)).await;
         open.answered("two").await;

@@ -23,7 +23,9 @@ test('first start: who is there, a folder, the first message', async ({ page }) 
   await expect(page.getByTestId('message-2')).toBeVisible();
   await expect(page.getByText('Nothing else is touched.')).toBeVisible();
   await expect(page.getByTestId('thread-row')).toContainText('Hello');
-  expect((await calls(page, 'thread/start'))[0]).toMatchObject({ target: { provider: 'practice', mode: 'ask' } });
+  expect((await calls(page, 'thread/start'))[0]).toMatchObject({
+    target: { provider: 'practice', mode: 'ask' },
+  });
   expect(complaints).toEqual([]);
 });
 
@@ -75,12 +77,22 @@ test('an approval shows all of it; a key counts only from 400 ms on; the answer 
 }) => {
   await open(page, 'empty');
   await newThread(page);
+  // Pressed as soon as it is there: by the page itself, since a busy machine is slower than the rule.
+  await page.evaluate(() =>
+    new MutationObserver((_, watch) => {
+      const card = document.querySelector('[data-testid="approval-card"]');
+      if (!card) return;
+      watch.disconnect();
+      card.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+      document.body.dataset.pressed = 'early';
+    }).observe(document.body, { subtree: true, childList: true }),
+  );
   await send(page, 'approve');
   const card = page.getByTestId('approval-card');
   await expect(card).toContainText('rm -rf build');
   await expect(card).toContainText('The old build is in the way.');
   await expect(card).toBeFocused();
-  await page.keyboard.press('Enter');
+  await expect(page.locator('body')).toHaveAttribute('data-pressed', 'early');
   expect(await calls(page, 'approval/answer')).toEqual([]);
   await page.waitForTimeout(450); // the very rule under test
   await page.keyboard.press('Shift+Enter');
@@ -94,6 +106,56 @@ test('an approval shows all of it; a key counts only from 400 ms on; the answer 
   await page.getByTestId('deny').click();
   await expect(page.getByText('You denied it.')).toBeVisible();
   expect(await calls(page, 'approval/answer')).toMatchObject([{ decision: 'thread' }, { decision: 'deny' }]);
+});
+
+test('R4: a command is seen whole, in the order in which it runs, before it can be allowed', async ({ page }) => {
+  await open(page, 'empty');
+  await newThread(page);
+  await send(page, `approve: echo ${'A'.repeat(6_000)}; touch HIDDEN`);
+  const card = page.getByTestId('approval-card');
+  const end = () => card.locator('pre').evaluate((node) => node.scrollHeight - node.scrollTop - node.clientHeight);
+  await expect(page.getByTestId('show-whole')).toBeVisible();
+  expect(await end()).toBeGreaterThan(100);
+  // The first yes only shows it.
+  await page.getByTestId('approve-once').click();
+  await expect.poll(end).toBeLessThan(2);
+  expect(await calls(page, 'approval/answer')).toEqual([]);
+  await page.getByTestId('approve-once').click();
+  await expect(page.getByText('You allowed it once.')).toBeVisible();
+
+  await send(page, 'approve: echo safe \u202e#/ fr- mr\u202c\u200b');
+  await expect(card.locator('pre')).toHaveText('echo safe ⟨U+202E⟩#/ fr- mr⟨U+202C⟩⟨U+200B⟩');
+  await expect(page.getByTestId('show-whole')).toHaveCount(0);
+  const row = page.locator('.wr').last();
+  await expect(row).toContainText('echo safe ⟨U+202E⟩#/ fr- mr');
+  await expect(row).toContainText('waits for you');
+  await page.getByTestId('deny').click();
+  await expect(row).toContainText('not allowed');
+});
+
+test('H1: what waits is told what stands there when its turn comes, and the line says so', async ({ page }) => {
+  await open(page, 'empty', 15);
+  await newThread(page);
+  await send(page, 'slow');
+  await expect(page.getByTestId('stop')).toBeVisible();
+  await expect(page.getByTestId('next-turn')).toContainText('settled when its turn comes');
+  await expect(page.getByTestId('read-it')).toHaveCount(0);
+  await page.getByTestId('stop').click();
+  await expect(page.getByTestId('next-turn')).not.toContainText('settled when its turn comes');
+});
+
+test('a paste of 50,000 lines does not stop the page', async ({ page }) => {
+  await open(page, 'empty');
+  await newThread(page);
+  const area = page.getByTestId('composer-text');
+  await area.evaluate((node: HTMLTextAreaElement) => {
+    node.value = 'z\n'.repeat(50_000);
+    node.dispatchEvent(new InputEvent('input', { bubbles: true }));
+  });
+  await expect(page.getByTestId('send')).toBeEnabled();
+  expect(await area.evaluate((node) => node.clientHeight)).toBeLessThan(800 / 3 + 4);
+  await area.fill('short');
+  await expect.poll(() => area.evaluate((node) => node.clientHeight)).toBeLessThan(80);
 });
 
 test('an approval takes no focus from someone who types', async ({ page }) => {
@@ -124,7 +186,9 @@ test('a refused message is sent again as itself, also by another agent', async (
   await send(page, 'refuse again');
   await page.getByRole('button', { name: 'Go on with Codex' }).click();
   await expect(page.getByText('Nothing else is touched.')).toBeVisible();
-  expect((await calls(page, 'turn/again'))[1]).toMatchObject({ target: { provider: 'codex', model: 'gpt-5.2-codex' } });
+  expect((await calls(page, 'turn/again'))[1]).toMatchObject({
+    target: { provider: 'codex', model: 'gpt-5.2-codex' },
+  });
 });
 
 test('drafts are kept for each thread, and an input method’s Enter sends nothing (R131)', async ({ page }) => {
@@ -139,9 +203,21 @@ test('drafts are kept for each thread, and an input method’s Enter sends nothi
   await text.fill('にほん');
   await text.evaluate((node) => {
     node.dispatchEvent(
-      new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }),
+      new KeyboardEvent('keydown', {
+        key: 'Enter',
+        isComposing: true,
+        bubbles: true,
+        cancelable: true,
+      }),
     );
-    node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }));
+    node.dispatchEvent(
+      new KeyboardEvent('keydown', {
+        key: 'Enter',
+        keyCode: 229,
+        bubbles: true,
+        cancelable: true,
+      }),
+    );
   });
   expect(await calls(page, 'turn/start')).toEqual([]);
   await page.keyboard.press('Shift+Enter');

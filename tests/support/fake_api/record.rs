@@ -154,7 +154,8 @@ fn count_in(value: &Value, needle: &str) -> usize {
 
 /// The session a CLI says a request belongs to (found on the real CLIs, see the contract tests).
 pub(super) fn session_of(headers: &BTreeMap<String, String>, body: &Value) -> Option<String> {
-    let header = ["x-claude-code-session-id", "thread-id"].iter().find_map(|name| headers.get(*name)).cloned();
+    let header =
+        ["x-claude-code-session-id", "thread-id", "x-session-id"].iter().find_map(|name| headers.get(*name)).cloned();
     header
         .or_else(|| {
             let user: Value = serde_json::from_str(body["metadata"]["user_id"].as_str()?).ok()?;

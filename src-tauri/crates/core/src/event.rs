@@ -148,6 +148,27 @@ impl RuntimeEvent {
         matches!(self, Self::Text { .. } | Self::Reasoning { .. } | Self::CommandOutput { .. })
     }
 
+    /// The same with every item under a name of its attempt, since a runtime's items are unique within one turn of its own.
+    #[must_use]
+    pub fn of_attempt(mut self, attempt: Option<u32>) -> Self {
+        let Some(attempt) = attempt else { return self };
+        let name = |item: &mut String| item.insert_str(0, &format!("{attempt}:"));
+        match &mut self {
+            Self::Text { item, .. }
+            | Self::Reasoning { item, .. }
+            | Self::Whole { item, .. }
+            | Self::Command { item, .. }
+            | Self::CommandOutput { item, .. }
+            | Self::Tool { item, .. }
+            | Self::FileChange { item, .. }
+            | Self::Plan { item, .. } => name(item),
+            Self::Superseded { items } => items.iter_mut().for_each(name),
+            Self::ApprovalWanted(ApprovalRequest { item: Some(item), .. }) => name(item),
+            _ => {}
+        }
+        self
+    }
+
     /// Takes the next event in if both append to the same item: one event that says the same as the two. Else gives it back.
     pub fn join(&mut self, next: Self) -> Option<Self> {
         match (self, next) {
@@ -199,9 +220,6 @@ pub struct Keeps {
     pub interrupted_unanswered: Kept,
     /// After an interrupt in the middle of a reply.
     pub interrupted_answered: Kept,
-    /// After the process was killed in the middle of a reply. `step` does not count on it: the turn may have ended just before
-    /// the kill, in any way, without our hearing of it (T10).
-    pub killed_answered: Kept,
     /// Whether a session can be brought back to an anchor.
     pub rewinds: bool,
 }
@@ -213,7 +231,6 @@ impl Keeps {
         failed_answered: Kept::Unknown,
         interrupted_unanswered: Kept::Unknown,
         interrupted_answered: Kept::Unknown,
-        killed_answered: Kept::Unknown,
         rewinds: false,
     };
 }

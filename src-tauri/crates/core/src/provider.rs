@@ -27,6 +27,10 @@ impl ProviderId {
     pub fn codex() -> Self {
         Self("codex".into())
     }
+    /// OpenCode.
+    pub fn opencode() -> Self {
+        Self("opencode".into())
+    }
     /// The practice agent that ships in the app (R1).
     pub fn practice() -> Self {
         Self("practice".into())

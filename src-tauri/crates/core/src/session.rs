@@ -56,3 +56,12 @@ pub struct SessionRecord {
     /// Its context and window as last reported.
     pub context: Option<ContextFigure>,
 }
+
+impl SessionRecord {
+    /// The same, to be brought back to a place before its next prompt (T9): its next incarnation (T3). `known` is what it holds
+    /// there.
+    #[must_use]
+    pub fn brought_back(&self, anchor: Option<String>, known: Seq) -> Self {
+        Self { incarnation: self.incarnation + 1, known_upto_seq: known, anchor, rewind: true, ..self.clone() }
+    }
+}

@@ -45,24 +45,17 @@ fn op() -> impl Strategy<Value = Op> {
 /// Any declaration, and a CLI that is true to it; more often those with which a session lives long.
 fn manner() -> impl Strategy<Value = Manner> {
     let kept = || prop_oneof![3 => Just(Kept::Everything), 2 => Just(Kept::PromptOnly), 1 => Just(Kept::Nothing), 1 => Just(Kept::Unknown)];
-    let keeps =
-        (kept(), kept(), kept(), kept(), kept(), prop::bool::weighted(0.7)).prop_map(|(a, b, c, d, e, rewinds)| {
-            Keeps {
-                failed_unanswered: a,
-                failed_answered: b,
-                interrupted_unanswered: c,
-                interrupted_answered: d,
-                killed_answered: e,
-                rewinds,
-            }
-        });
+    let keeps = (kept(), kept(), kept(), kept(), prop::bool::weighted(0.7)).prop_map(|(a, b, c, d, rewinds)| Keeps {
+        failed_unanswered: a,
+        failed_answered: b,
+        interrupted_unanswered: c,
+        interrupted_answered: d,
+        rewinds,
+    });
     let anchors = prop_oneof![3 => Just(Anchors::Lines), 2 => Just(Anchors::Turns), 1 => Just(Anchors::Never)];
-    (keeps, any::<bool>(), anchors, any::<bool>()).prop_map(|(keeps, forks, anchors, says_id_at_once)| Manner {
-        keeps,
-        forks,
-        anchors,
-        says_id_at_once,
-    })
+    (keeps, kept(), any::<bool>(), anchors, any::<bool>()).prop_map(
+        |(keeps, killed, forks, anchors, says_id_at_once)| Manner { keeps, killed, forks, anchors, says_id_at_once },
+    )
 }
 
 fn lives(manners: [Manner; 3], budget: u64, seed: u64, ops: &[Op]) {

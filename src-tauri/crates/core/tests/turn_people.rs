@@ -222,7 +222,7 @@ fn r8_a_held_queue() {
                 thread.ends(Ended::Completed);
             }
             "failure" => {
-                thread.fails(FailureKind::Unavailable);
+                thread.fails(FailureKind::RateLimited);
             }
             _ => {
                 thread.exits(claude());
@@ -318,7 +318,7 @@ fn with_late() -> (Thread, MessageId) {
     let message = thread.record().reply.expect("a reply").id;
     thread.runs("c");
     thread.ends(Ended::Completed);
-    let late = Late { message, command: "make".into() };
+    let late = Late { message, key: "c".into(), command: "make".into() };
     assert_eq!(thread.state.late, [((claude(), "c".to_owned()), late)].into());
     (thread, message)
 }
@@ -378,6 +378,52 @@ fn s2_late_commands_end_with_their_process() {
     let (mut thread, _) = with_late();
     assert_eq!(thread.exits(codex()), [], "another's process is not its own");
     assert_eq!(thread.state.late.len(), 1);
+}
+
+/// S2: tools and file changes may finish after their turn too; what never does ends with its process, and a start after a
+/// crash finds all of it.
+#[test]
+fn s2_late_tools_and_file_changes() {
+    let tool = |status, output: Option<&str>| RuntimeEvent::Tool {
+        item: "t1".into(),
+        name: "Agent".into(),
+        input: "{}".into(),
+        output: output.map(str::to_owned),
+        status,
+    };
+    let change = |status| RuntimeEvent::FileChange { item: "f1".into(), files: Vec::new(), status };
+    let mut thread = streaming();
+    let message = thread.record().reply.expect("a reply").id;
+    thread.event(tool(WorkStatus::Running, None));
+    thread.event(change(WorkStatus::Running));
+    thread.ends(Ended::Completed);
+    assert_eq!(thread.state.late.len(), 2);
+    let event = tool(WorkStatus::Completed, Some("done"));
+    thread.does(Input::Event { provider: claude(), event });
+    let body = PartBody::Tool {
+        name: "Agent".into(),
+        input: "{}".into(),
+        output: Some("done".into()),
+        status: WorkStatus::Completed,
+    };
+    let part = Part { key: "t1".into(), superseded: false, body };
+    assert_eq!(thread.state.pending.writes, [Write::Part { message, part }]);
+    let effects = thread.exits(claude());
+    let ended = Write::PartStatus { message, key: "f1".into(), status: WorkStatus::Interrupted, exit_code: None };
+    assert_eq!(commits(&effects).concat().last(), Some(&ended));
+    assert!(thread.state.late.is_empty());
+
+    let late = |body: &PartBody| {
+        let part = Part { key: "p".into(), superseded: false, body: body.clone() };
+        Late::of(message, &part).map(|late| (late.key, late.command))
+    };
+    let running = WorkStatus::Running;
+    let tool = |status| PartBody::Tool { name: "Agent".into(), input: "{}".into(), output: None, status };
+    let command = |status| PartBody::Command { command: "make".into(), status, exit_code: None, output: "".into() };
+    assert_eq!(late(&command(running)), Some(("p".into(), "make".into())));
+    assert_eq!(late(&tool(running)), Some(("p".into(), "".into())));
+    assert_eq!(late(&PartBody::FileChange { files: Vec::new(), status: running }), Some(("p".into(), "".into())));
+    assert_eq!((late(&command(WorkStatus::Failed)), late(&tool(WorkStatus::Completed))), (None, None));
 }
 
 /// Events of a session whose turn is over, or that is another's, change nothing.

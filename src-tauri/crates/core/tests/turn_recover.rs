@@ -166,7 +166,7 @@ fn what_ran_ends_and_what_waits_waits() {
     thread.send("two", codex());
     let message = thread.record().reply.expect("a reply").id;
     let mut thread = reread(&thread);
-    thread.state.late.insert((claude(), "c".into()), Late { message, command: "make".into() });
+    thread.state.late.insert((claude(), "c".into()), Late { message, key: "c".into(), command: "make".into() });
     let effects = thread.does(Input::Recover);
     let ended = Write::PartStatus { message, key: "c".into(), status: WorkStatus::Interrupted, exit_code: None };
     assert!(commits(&effects).concat().contains(&ended));

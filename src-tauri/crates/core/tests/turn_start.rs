@@ -453,8 +453,9 @@ fn t8_sent_again_after_others() {
 fn t8_asked_again_where_it_was_asked() {
     let mut thread = Thread::stands_in(TurnPhase::Streaming, keeps(Kept::Everything, true), true);
     thread.anchored("a2");
-    thread.fails(FailureKind::Unavailable);
+    thread.fails(FailureKind::RateLimited);
     assert_eq!(thread.session(&claude()).map(|s| s.known_upto_seq), Some(4));
+    let foreseen = thread.state.outlook_again(&claude(), 3);
     let effects = thread.again("c2", 3, 5, claude());
     let mut row = session(claude(), "s1", 2, vec![told(2, 1, 0, vec![], None)], Some("a1"));
     row.incarnation = 1;
@@ -464,16 +465,20 @@ fn t8_asked_again_where_it_was_asked() {
     let (transition, scope, _) = prepare(&effects);
     assert_eq!(transition, Transition { kind: TransitionKind::Delta, after_seq: 2 });
     let own = Some(SessionStamp { id: "s1".into(), incarnation: 1 });
+    assert_eq!((foreseen.transition, foreseen.scope), (transition, scope.clone()), "H1: its preview is the same");
     assert_eq!(scope, Scope { after: 2, upto: 4, prompt: Some(3), own });
 
     let mut thread = Thread::stands_in(TurnPhase::Streaming, keeps(Kept::Everything, false), true);
-    thread.fails(FailureKind::Unavailable);
+    thread.fails(FailureKind::RateLimited);
+    let foreseen = thread.state.outlook_again(&claude(), 3);
     let effects = thread.again("c2", 3, 5, claude());
     assert_eq!(commits(&effects)[0][0], Write::DropSession { provider: claude(), at: NOW });
-    assert_eq!(prepare(&effects).0.kind, TransitionKind::Handoff);
+    let (transition, scope, _) = prepare(&effects);
+    assert_eq!(transition.kind, TransitionKind::Handoff);
+    assert_eq!((foreseen.transition, foreseen.scope), (transition, scope));
 
     let mut thread = Thread::stands_in(TurnPhase::Streaming, keeps(Kept::Everything, true), true);
-    thread.fails(FailureKind::Unavailable);
+    thread.fails(FailureKind::RateLimited);
     let before = thread.session(&claude()).cloned();
     thread.again("c2", 3, 5, codex());
     assert_eq!(thread.session(&claude()).cloned(), before, "asked elsewhere, it stays as it is");

@@ -108,6 +108,14 @@ impl Catalogue {
         self.known().descriptions.get(provider).is_some_and(|d| d.problem.is_none())
     }
 
+    /// Takes back that a provider gave no answer in time; whether that was said.
+    pub(crate) fn was_only_slow(&self, provider: &ProviderId) -> bool {
+        let mut known = self.known();
+        let slow = |d: &&mut Description| d.problem.as_ref().is_some_and(|p| p.kind == FailureKind::NoProgress);
+        let found = known.descriptions.get_mut(provider).filter(slow);
+        found.map(|description| description.problem = None).is_some()
+    }
+
     pub(crate) fn learn_window(&self, provider: &ProviderId, model: Option<&str>, window: u64) {
         self.known().windows.insert((provider.clone(), model.map(str::to_owned)), window);
     }

@@ -9,7 +9,6 @@ use std::{
 use changeover_core::{
     failure::{Failure, FailureKind},
     id::ThreadId,
-    part::{PartBody, WorkStatus},
     provider::{ApprovalMode, ProviderId, Target},
     turn::state::{Late, MAX_ATTEMPTS, OpenTurn, Pending, ThreadState},
     usage::ContextFigure,
@@ -77,6 +76,8 @@ pub(crate) struct Inner {
     mcp_url: Mutex<Option<String>>,
     tokens: Mutex<HashMap<String, ThreadId>>,
     closing: std::sync::atomic::AtomicBool,
+    /// The check after an unclean end.
+    check: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,6 +112,7 @@ impl Engine {
             mcp_url: Mutex::default(),
             tokens: Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
+            check: Mutex::default(),
         });
         inner.load_agents().await?;
         for (id, runtime) in inner.runtimes.all() {
@@ -140,11 +142,11 @@ impl Engine {
         if !inner.store.ended_cleanly() {
             let store = inner.store.clone();
             let hub = inner.hub.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = store.check_integrity() {
-                    hub.announce(None, EventBody::Storage { problem: Some(error.to_string()) });
-                }
+            let check = tokio::task::spawn_blocking(move || match store.check_integrity() {
+                Ok(()) | Err(StoreError::Closed) => {}
+                Err(error) => hub.announce(None, EventBody::Storage { problem: Some(error.to_string()) }),
             });
+            *lock(&inner.check) = Some(check);
         }
         Ok(())
     }
@@ -188,8 +190,18 @@ impl Engine {
         }
         let all = futures::future::join_all(ended);
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), all).await;
+        let runtimes = self.inner.runtimes.all();
+        let shared = runtimes.iter().map(|(_, runtime)| runtime.close());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), futures::future::join_all(shared)).await;
         // No session is left that may read anything.
         lock(&self.inner.tokens).clear();
+        // A check reads the whole database: it is cut off, or it would hold up the end, and the next start does it.
+        let check = lock(&self.inner.check).take();
+        if let Some(check) = check {
+            let store = self.inner.store.clone();
+            let _ = tokio::task::spawn_blocking(move || store.stop_checking()).await;
+            let _ = check.await;
+        }
     }
 }
 
@@ -271,9 +283,8 @@ impl Inner {
         let content = self.store.last_content(thread)?;
         let mut late = BTreeMap::new();
         for running in self.store.running_parts(thread)? {
-            if let PartBody::Command { command, status: WorkStatus::Running, .. } = running.part.body {
-                let place = (running.provider, running.part.key);
-                late.insert(place, Late { message: running.message, command });
+            if let Some(work) = Late::of(running.message, &running.part) {
+                late.insert((running.provider, running.part.key), work);
             }
         }
         let turn = match disk.turn {
@@ -400,7 +411,19 @@ impl Inner {
         let problem = description.problem.clone();
         self.catalogue.put_description(provider, description);
         self.announce_providers();
-        problem.map_or(Ok(()), Err)
+        match problem {
+            // R2's ten seconds are detection's. On a busy machine that says little: opening the session has more, and decides.
+            Some(slow) if slow.kind == FailureKind::NoProgress => Ok(()),
+            Some(problem) => Err(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// A provider has opened a session: it was only slow when it was last looked at.
+    pub(crate) fn provider_opened(&self, provider: &ProviderId) {
+        if self.catalogue.was_only_slow(provider) {
+            self.announce_providers();
+        }
     }
 
     /// Looks for all providers anew, at once.

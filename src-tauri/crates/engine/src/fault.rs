@@ -1,9 +1,12 @@
 //! Named fault points: places where the driver can be told to die, as by kill -9. `CHANGEOVER_FAULT=<name>[:<n>]` names the
 //! point and the n-th time it is passed (1 if absent). Without the variable a point costs one look at a static.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 /// The variable.
@@ -56,6 +59,18 @@ pub fn point(name: &str) {
     if armed.name == name && armed.left.fetch_sub(1, Ordering::SeqCst) == 1 {
         die();
     }
+}
+
+/// The variable that names a file with a number in it: so many pages of 4 KiB the database may have from the next commit on. A
+/// disk that is full until somebody makes room (S1).
+pub const DISK: &str = "CHANGEOVER_DISK_PAGES";
+
+static PAGES: OnceLock<Option<PathBuf>> = OnceLock::new();
+
+/// The disk's size in pages, if it was given one.
+pub fn disk_pages() -> Option<u32> {
+    let file = PAGES.get_or_init(|| std::env::var_os(DISK).map(PathBuf::from)).as_ref()?;
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// Ends this process as kill -9 does: nothing is flushed, no destructor runs.

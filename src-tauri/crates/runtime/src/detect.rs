@@ -129,7 +129,7 @@ fn hint(program: &str) -> String {
 /// Asks for its version: the first line it prints.
 ///
 /// # Errors
-/// `NotInstalled` when it cannot be run, ends badly or takes longer than [`VERSION_LIMIT`].
+/// `NotInstalled` when it cannot be run or ends badly; `NoProgress` when it takes longer than [`VERSION_LIMIT`].
 pub async fn version(found: &Found, args: &[&str], env: &Environment) -> Result<String, Failure> {
     let args = args.iter().map(OsString::from).chain(["--version".into()]).collect();
     let mut child = found.launch(args, crate::environment::home(env), env.clone()).spawn()?;
@@ -148,7 +148,7 @@ pub async fn version(found: &Found, args: &[&str], env: &Environment) -> Result<
     let answered = timeout(VERSION_LIMIT, answer).await;
     child.process.kill().await;
     let Ok((text, exit)) = answered else {
-        return Err(bad(format!("{shown} --version gave no answer in {} s", VERSION_LIMIT.as_secs())));
+        return Err(slow(format!("{shown} --version gave no answer in {} s", VERSION_LIMIT.as_secs())));
     };
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     match line {
@@ -157,14 +157,21 @@ pub async fn version(found: &Found, args: &[&str], env: &Environment) -> Result<
     }
 }
 
-/// What is run where this file was found: npm's launchers of Claude Code and Codex are followed to the native program beside
-/// them, shims to what they start; anything else is run as it was found.
+/// The problem of a program that is there and gave no answer in the time that detection has (R2). On a busy machine it may be
+/// well all the same: opening a session has more time, and decides.
+pub(crate) fn slow(message: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::NoProgress, message).hint("Look again, or send a message: it is given more time then.")
+}
+
+/// What is run where this file was found: npm's launchers of Claude Code, Codex and OpenCode are followed to the native program
+/// beside them, shims to what they start; anything else is run as it was found.
 fn started(program: &str, path: PathBuf, how: &'static str, env: &Environment) -> Result<Found, Failure> {
     let plain =
         |path: PathBuf, before: Vec<OsString>| Found { path, before, how, tools: Vec::new(), behind: Vec::new() };
     let inside = match program {
         "claude" => claude(&path, &Platform::this()),
         "codex" => codex(&path, &Platform::this()),
+        "opencode" => opencode(&path, &Platform::this()),
         _ => None,
     };
     if let Some((path, tools)) = inside {
@@ -261,6 +268,18 @@ fn claude(path: &Path, platform: &Platform) -> Option<(PathBuf, Vec<PathBuf>)> {
     let names = [format!("claude-code-{system}-{machine}"), format!("claude-code-{system}-{machine}-musl")];
     let program = names.iter().flat_map(|name| platform_part(&package, scope, name)).map(|folder| folder.join(&file));
     program.into_iter().find(|program| program.is_file()).map(|program| (program, Vec::new()))
+}
+
+/// Its launcher is the program itself once its install script has run; where none was allowed to, the program is beside it.
+fn opencode(path: &Path, platform: &Platform) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let package = package(path, "", "opencode-ai")?;
+    let (system, machine) = platform.npm();
+    let system = if system == "win32" { "windows" } else { system };
+    let file = platform.file("opencode");
+    let names = ["", "-baseline", "-musl", "-baseline-musl"].map(|kind| format!("opencode-{system}-{machine}{kind}"));
+    let parts = names.iter().flat_map(|name| platform_part(&package, "", name));
+    let program = parts.map(|folder| folder.join("bin").join(&file)).find(|program| program.is_file())?;
+    Some((program, Vec::new()))
 }
 
 fn codex(path: &Path, platform: &Platform) -> Option<(PathBuf, Vec<PathBuf>)> {

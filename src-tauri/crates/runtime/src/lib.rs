@@ -6,6 +6,7 @@ pub mod codex;
 pub mod detect;
 pub mod environment;
 pub mod guard;
+pub mod opencode;
 pub mod practice;
 pub mod process;
 pub mod session;

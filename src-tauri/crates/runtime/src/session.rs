@@ -96,7 +96,7 @@ impl std::fmt::Debug for McpAccess {
 }
 
 /// An earlier session to open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resume {
     /// The provider's own id.
     pub session_id: String,
@@ -104,6 +104,9 @@ pub struct Resume {
     pub anchor: Option<String>,
     /// More than that may stand in it: bring it back to `anchor` first, for good (T9). False: as it is.
     pub rewind: bool,
+    /// Leave it as it is, and open a copy of what it holds up to `anchor` (`None`: all of it) under an id of its own (F2).
+    /// Above `rewind`.
+    pub fork: bool,
 }
 
 /// All that a session needs to open.
@@ -180,7 +183,8 @@ pub trait AgentRuntime: Send + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Finds the program, its version and login with the user's environment; at most 10 s.
+    /// Finds the program, its version and login with the user's environment; at most 10 s. `NoProgress` as the problem says that
+    /// it took longer: [`open`](Self::open) has more time.
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description>;
 
     /// The models on offer.
@@ -199,4 +203,9 @@ pub trait AgentRuntime: Send + Sync {
     /// `SessionGone` when the CLI does not know the session (only by the exact wordings, T5); `NotInstalled`, `NotLoggedIn`,
     /// or what else kept it from opening. Nothing was sent then.
     fn open(&self, spec: SessionSpec) -> BoxFuture<'_, Result<Opened, Failure>>;
+
+    /// Ends what its sessions shared, once they are closed: the app is going.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

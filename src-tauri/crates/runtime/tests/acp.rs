@@ -249,7 +249,7 @@ update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"
 say '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'
 take"#;
     let scene = scene(script);
-    let resume = |id: &str| Some(Resume { session_id: id.into(), anchor: None, rewind: false });
+    let resume = |id: &str| Some(Resume { session_id: id.into(), anchor: None, rewind: false, fork: false });
     let mut talk = scene.open(|spec| spec.resume = resume("s1")).await;
     assert_eq!(written(&scene, 2)["method"], "session/load");
     let events = talk.turn("go").await;

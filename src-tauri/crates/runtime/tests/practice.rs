@@ -11,7 +11,7 @@ use std::{
 
 use changeover_core::{
     approval::ApprovalSubject,
-    event::{Ended, RuntimeEvent as Event},
+    event::{Ended, Kept, RuntimeEvent as Event},
     failure::FailureKind,
     part::WorkStatus,
     provider::ApprovalMode,
@@ -248,11 +248,12 @@ async fn it_keeps_what_it_declares() {
         matches!(talk.until(exited).await.last(), Some(Event::Exited { failure }) if failure.kind == FailureKind::Exited)
     );
     assert_eq!(carrying(&scene.mark), Vec::<u32>::new());
-    assert_eq!(scene.kept(&talk.id), (KEEPS.killed_answered, "stream 100001 every 20 ms".into()));
+    assert_eq!(scene.kept(&talk.id), (Kept::PromptOnly, "stream 100001 every 20 ms".into()));
 
     let id = talk.id.clone();
-    let mut again =
-        scene.open(|spec| spec.resume = Some(Resume { session_id: id.clone(), anchor: None, rewind: false })).await;
+    let mut again = scene
+        .open(|spec| spec.resume = Some(Resume { session_id: id.clone(), anchor: None, rewind: false, fork: false }))
+        .await;
     assert!(matches!(again.next().await, Event::SessionKnown { session_id, .. } if session_id == id));
     let events = again.turn("recall").await;
     assert_eq!(events[0], Event::Taken, "nothing of the replay is an event");
@@ -308,7 +309,8 @@ async fn the_commands_of_an_agent_that_was_killed_from_outside_go_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_sessions_models_folders_and_rewinds_are_told_apart() {
     let scene = Scene::new();
-    let resume = |id: &str, rewind| Some(Resume { session_id: id.into(), anchor: Some("x".into()), rewind });
+    let resume =
+        |id: &str, rewind| Some(Resume { session_id: id.into(), anchor: Some("x".into()), rewind, fork: false });
     let unknown = uuid::Uuid::new_v4().to_string();
     let gone = scene.refused(|spec| spec.resume = resume(&unknown, false)).await;
     assert!(gone.kind == FailureKind::SessionGone && gone.message.contains(&unknown), "{gone:?}");

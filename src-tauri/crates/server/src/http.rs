@@ -34,7 +34,7 @@ use tokio::{
     sync::{Semaphore, mpsc},
 };
 
-use crate::{guarded, page};
+use crate::{guarded, launch, page};
 
 /// A one-time code is good for this long.
 const CODE_LIFE: Duration = Duration::from_secs(15 * 60);
@@ -49,9 +49,6 @@ const REQUESTS: usize = 32;
 /// Frames that may wait for a client to take them.
 const OUTGOING: usize = 256;
 
-/// The name of the browser's cookie.
-const COOKIE: &str = "changeover_session";
-
 /// What the routes share.
 #[derive(Clone)]
 pub struct Served(Arc<Inner>);
@@ -60,6 +57,8 @@ struct Inner {
     engine: Engine,
     token: String,
     port: u16,
+    /// The name of the browser's cookie: of this data folder alone, since cookies are shared by all ports of a host.
+    cookie: String,
     codes: Mutex<HashMap<String, Instant>>,
     sessions: Mutex<Vec<String>>,
 }
@@ -88,7 +87,9 @@ impl Server {
     pub async fn start(engine: Engine, more: Router) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
-        let inner = Inner { engine, token: secret::token(), port, codes: Mutex::default(), sessions: Mutex::default() };
+        let cookie = format!("changeover_{}", launch::name_of(engine.data_folder()));
+        let token = secret::token();
+        let inner = Inner { engine, token, port, cookie, codes: Mutex::default(), sessions: Mutex::default() };
         let served = Served(Arc::new(inner));
         let app = router(&served, more);
         let task = tokio::spawn(async move {
@@ -129,7 +130,7 @@ impl Served {
         let cookies = text(header::COOKIE).unwrap_or_default();
         cookies
             .split(';')
-            .filter_map(|c| c.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+            .filter_map(|c| c.trim().strip_prefix(self.0.cookie.as_str())?.strip_prefix('='))
             .any(|value| sessions.iter().any(|known| secret::same(known, value)))
     }
 }
@@ -149,12 +150,12 @@ fn router(served: &Served, more: Router) -> Router {
 async fn secure(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, page::POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::CONTENT_SECURITY_POLICY, page::POLICY.clone()),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     ] {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(value);
     }
     response
 }
@@ -182,7 +183,7 @@ async fn session(State(served): State<Served>, Json(given): Json<Code>) -> Respo
         }
         sessions.push(token.clone());
     }
-    let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
+    let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", served.0.cookie);
     ([(header::SET_COOKIE, cookie)], Json(json!({}))).into_response()
 }
 

@@ -181,9 +181,14 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
 /// Set, the login shell is not asked for its environment: for tests, which bring a whole one.
 pub const NO_SHELL: &str = "CHANGEOVER_NO_SHELL";
 
+/// A data folder's name where many may meet: in the environment of processes, among the cookies of a host.
+pub(crate) fn name_of(folder: &Path) -> String {
+    changeover_core::handoff::render::hash(&folder.display().to_string())[..16].to_owned()
+}
+
 /// What the marks of all runs on this data folder begin with.
 fn mark_prefix(folder: &Path) -> String {
-    format!("{}.", &changeover_core::handoff::render::hash(&folder.display().to_string())[..16])
+    format!("{}.", name_of(folder))
 }
 
 /// The providers on offer, in the picker's order.
@@ -191,6 +196,7 @@ fn runtimes(program: &Path, folder: &Path) -> Vec<Arc<dyn AgentRuntime>> {
     let mut list: Vec<Arc<dyn AgentRuntime>> = vec![
         Arc::new(changeover_runtime::claude::Claude::default()),
         Arc::new(changeover_runtime::codex::CodexRuntime::new(folder.join("codex"))),
+        Arc::new(changeover_runtime::opencode::OpenCodeRuntime::new(folder.join("opencode"))),
     ];
     for agent in changeover_runtime::acp::known_runtimes() {
         list.push(Arc::new(agent));

@@ -1,7 +1,9 @@
 //! The UI's files, built into the program.
 
+use std::sync::LazyLock;
+
 use axum::{
-    http::{StatusCode, Uri, header},
+    http::{HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use rust_embed::RustEmbed;
@@ -10,10 +12,25 @@ use rust_embed::RustEmbed;
 #[folder = "../../../ui/dist"]
 struct Files;
 
-/// What the page may do: nothing from elsewhere, no inline script.
-pub(crate) const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
-     img-src 'self' data:; font-src 'self'; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// The window's configuration: Tauri wants the page's policy there, so there it is written, for the browser too.
+const WINDOW: &str = include_str!("../../../tauri.conf.json");
+
+/// What the page may do: nothing from elsewhere, no inline script. The window's own schemes are no use in a browser.
+pub(crate) static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let config: serde_json::Value = serde_json::from_str(WINDOW).unwrap_or_default();
+    let rules = config["app"]["security"]["csp"].as_object().into_iter().flatten();
+    let rule = |(name, sources): (&String, &serde_json::Value)| {
+        let sources = sources.as_str().unwrap_or_default().split_whitespace();
+        let ours: Vec<&str> = sources.filter(|source| !source.contains("ipc")).collect();
+        format!("{name} {}", ours.join(" "))
+    };
+    let policy = rules.map(rule).collect::<Vec<_>>().join("; ");
+    // Without a readable configuration nothing may be loaded at all.
+    HeaderValue::from_str(&policy)
+        .ok()
+        .filter(|policy| !policy.is_empty())
+        .unwrap_or(HeaderValue::from_static("default-src 'none'"))
+});
 
 /// A file of the UI; any path without a dot is the page itself.
 pub(crate) async fn file(uri: Uri) -> Response {

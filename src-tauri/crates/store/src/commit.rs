@@ -142,6 +142,21 @@ impl Batch<'_> {
                     .execute(params![known.key, model])?;
                 Ok(())
             }
+            Write::MessageSession { message, session } => {
+                let known = self.known(*message)?;
+                let stamp = session.as_ref().map_or(Ok(0), |stamp| self.stamp(stamp))?;
+                self.tx
+                    .prepare_cached("UPDATE message SET stamp = ?2 WHERE key = ?1")?
+                    .execute(params![known.key, stamp])?;
+                let seq: i64 = self
+                    .tx
+                    .prepare_cached(
+                        "UPDATE thread_message SET stamp = ?3 WHERE thread = ?1 AND message = ?2 RETURNING seq",
+                    )?
+                    .query_row(params![self.thread, known.key, stamp], |row| row.get(0))?;
+                self.blocks.insert(index::block_of(seq));
+                Ok(())
+            }
             Write::Part { message, part } => {
                 let known = self.known(*message)?;
                 self.put_part(known.key, part)?;

@@ -2,12 +2,15 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, InterruptHandle, OpenFlags, config::DbConfig};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -47,6 +50,50 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     clean: bool,
+    /// Whether the database is known to be sound: only then is its end a clean one.
+    sound: Arc<AtomicBool>,
+    check: Check,
+}
+
+/// A check of the integrity, and the way to cut it off.
+#[derive(Default)]
+struct Check {
+    stopped: AtomicBool,
+    running: Mutex<Option<InterruptHandle>>,
+}
+
+/// While it lives, a check runs.
+struct Running<'a>(&'a Check);
+
+impl Check {
+    fn running(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, conn: &Connection) -> Result<Running<'_>> {
+        *self.running() = Some(conn.get_interrupt_handle());
+        let running = Running(self);
+        // After the handle is there, so that whoever stops it either finds it or was seen here.
+        if self.is_stopped() { Err(StoreError::Closed.into()) } else { Ok(running) }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Interrupts only what is running at that moment, so it is said until it was heard.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        while self.running().as_ref().map(InterruptHandle::interrupt).is_some() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.0.running() = None;
+    }
 }
 
 impl Drop for Inner {
@@ -69,7 +116,8 @@ impl Store {
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let (conn, clean) = connect(path, options).map_err(|fault| fault.at(path))?;
         let (jobs, mailbox) = mpsc::channel(MAILBOX);
-        let (writer, indexing) = (Writer::new(conn, path), options.indexing);
+        let sound = Arc::new(AtomicBool::new(clean));
+        let (writer, indexing) = (Writer::new(conn, path, Arc::clone(&sound)), options.indexing);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || writer::run(writer, mailbox, indexing))
@@ -80,6 +128,8 @@ impl Store {
             jobs: Some(jobs),
             thread: Mutex::new(Some(thread)),
             clean,
+            sound,
+            check: Check::default(),
         })))
     }
 
@@ -94,12 +144,14 @@ impl Store {
     }
 
     /// Reads the whole database and checks that it is sound: long in a large one. Only after an unclean end, off the way of
-    /// everything else (S5). Blocks.
+    /// everything else (S5). Blocks. Until it has found the database sound, closing leaves no mark of a clean end: the next
+    /// start checks again.
     ///
     /// # Errors
-    /// `Damaged` with what is wrong; or the check itself failed.
+    /// `Damaged` with what is wrong; `Closed` when [`Store::stop_checking`] cut it off; or the check itself failed.
     pub fn check_integrity(&self) -> Result<(), StoreError> {
-        self.read(|conn| {
+        let checked = self.read(|conn| {
+            let _running = self.0.check.begin(conn)?;
             let mut wrong: Vec<String> = Vec::new();
             let mut check = conn.prepare("PRAGMA integrity_check(10)")?;
             let mut rows = check.query([])?;
@@ -110,7 +162,30 @@ impl Store {
                 [fine] if fine == "ok" => Ok(()),
                 _ => Err(StoreError::Damaged { path: self.0.path.clone(), detail: wrong.join("; ") }.into()),
             }
-        })
+        });
+        match checked {
+            Ok(()) => {
+                self.0.sound.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+            Err(_) if self.0.check.is_stopped() => Err(StoreError::Closed),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a running check of the integrity, and lets none begin: the store is about to be closed. Blocks for the moment that
+    /// takes.
+    pub fn stop_checking(&self) {
+        self.0.check.stop();
+    }
+
+    /// Lets the database have at most so many pages of 4 KiB from here on, or as many as it has: a disk that fills up, and one
+    /// that has room again, for tests.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
+        self.write(move |writer| writer.limit_pages(pages)).await
     }
 
     pub(crate) fn reader(&self) -> Result<Reader> {

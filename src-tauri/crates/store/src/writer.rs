@@ -1,6 +1,12 @@
 //! The one writer: a thread that owns the writing connection and works off a bounded mailbox.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::mpsc;
@@ -21,11 +27,13 @@ pub(crate) struct Writer {
     path: PathBuf,
     search: SearchIndex,
     full_sync: Option<bool>,
+    sound: Arc<AtomicBool>,
 }
 
 impl Writer {
-    pub(crate) fn new(conn: Connection, path: &Path) -> Self {
-        Self { conn, path: path.to_owned(), search: SearchIndex::new(path), full_sync: None }
+    /// `sound`: whether the database is known to be, when it is closed.
+    pub(crate) fn new(conn: Connection, path: &Path, sound: Arc<AtomicBool>) -> Self {
+        Self { conn, path: path.to_owned(), search: SearchIndex::new(path), full_sync: None, sound }
     }
 
     /// One transaction: all of it or nothing.
@@ -48,6 +56,10 @@ impl Writer {
         let value = work(&tx)?;
         tx.commit()?;
         Ok(value)
+    }
+
+    pub(crate) fn limit_pages(&self, pages: u32) -> Result<()> {
+        Ok(self.conn.pragma_update(None, "max_page_count", pages)?)
     }
 
     /// Brings a little more into the search index; whether there may be more to do.
@@ -96,13 +108,17 @@ pub(crate) fn run(mut writer: Writer, mut jobs: mpsc::Receiver<Job>, indexing: b
     close(writer);
 }
 
-/// Closes in good order: the log is folded into the database, and the mark of a clean end stands beside it.
+/// Closes in good order: the log is folded into the database, and the mark of a clean end stands beside it, unless it is still
+/// to be checked after an unclean one.
 fn close(writer: Writer) {
-    let Writer { conn, path, search, .. } = writer;
+    let Writer { conn, path, search, sound, .. } = writer;
     drop(search);
     // Fails while another process reads; the log then simply stays.
     let folded = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     match (folded, conn.close()) {
+        (Ok(0), Ok(())) if !sound.load(Ordering::SeqCst) => {
+            tracing::info!(path = %path.display(), "closed before it was checked: the next start checks it");
+        }
         (Ok(0), Ok(())) => files::put_mark(&path),
         (folded, closed) => {
             tracing::warn!(path = %path.display(), ?folded, closed = closed.is_ok(), "the database did not close cleanly");

@@ -65,3 +65,18 @@ export function onReturn(again: () => void): () => void {
   returners.add(again);
   return () => returners.delete(again);
 }
+
+/**
+ * Asks for something that events tell of too. The answer may be older than an event that overtook it, so what was heard
+ * meanwhile is heard once more after it was taken.
+ */
+export async function readAlong<T>(ask: () => Promise<T>, take: (answer: T) => void, hear: Hear): Promise<void> {
+  const meanwhile: Event[] = [];
+  const stop = onEvents((batch) => meanwhile.push(...batch));
+  try {
+    take(await ask());
+  } finally {
+    stop();
+  }
+  if (meanwhile.length > 0) hear(meanwhile);
+}

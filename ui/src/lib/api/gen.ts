@@ -522,6 +522,10 @@ threadId: ThreadId,
  */
 target: Target | null, 
 /**
+ * A refused or failed message that would be sent again (T8); absent: a new one.
+ */
+messageId: MessageId | null, 
+/**
  * With the exact text.
  */
 withText: boolean, };
@@ -1696,7 +1700,11 @@ messageId: MessageId,
 /**
  * Who answers; absent: the thread's choice.
  */
-target: Target | null, };
+target: Target | null, 
+/**
+ * The hash of the preview on screen (H1): if what would be told differs, nothing is sent.
+ */
+previewHash: string | null, };
 
 export type TurnId = string;
 

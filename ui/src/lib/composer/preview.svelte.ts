@@ -21,7 +21,7 @@ export class Preview {
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
       try {
-        const answer = await call('handoff/preview', { threadId, target, withText: false });
+        const answer = await call('handoff/preview', { threadId, target, messageId: null, withText: false });
         if (mine !== this.asked) return;
         this.value = answer;
         this.error = null;

@@ -1,5 +1,5 @@
 /** Projects and the summaries of all threads: what the sidebar shows. */
-import { call } from '../api/client.svelte';
+import { call, readAlong } from '../api/client.svelte';
 import type { Event, ProjectId, ProjectSummary, Target, ThreadId, ThreadSummary } from '../api/gen';
 
 let projectList = $state.raw<readonly ProjectSummary[]>([]);
@@ -7,14 +7,18 @@ let threadMap = $state.raw<ReadonlyMap<ThreadId, ThreadSummary>>(new Map());
 let known = $state(false);
 let problem = $state.raw<string | null>(null);
 
-export async function loadProjects(): Promise<void> {
-  const [{ projects }, { threads }] = await Promise.all([
-    call('project/list', {}),
-    call('thread/list', { projectId: null, archived: true }),
-  ]);
-  projectList = projects;
-  threadMap = new Map(threads.map((thread) => [thread.id, thread]));
-  known = true;
+export function loadProjects(): Promise<void> {
+  const ask = () =>
+    Promise.all([call('project/list', {}), call('thread/list', { projectId: null, archived: true })] as const);
+  return readAlong(
+    ask,
+    ([{ projects }, { threads }]) => {
+      projectList = projects;
+      threadMap = new Map(threads.map((thread) => [thread.id, thread]));
+      known = true;
+    },
+    hearProjects,
+  );
 }
 
 export function hearProjects(batch: readonly Event[]): void {

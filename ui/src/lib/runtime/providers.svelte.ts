@@ -1,6 +1,6 @@
 /** The providers as last reported. */
-import { call } from '../api/client.svelte';
-import type { ModelView, ProviderId, ProviderView, Target } from '../api/gen';
+import { call, readAlong } from '../api/client.svelte';
+import type { Event, ModelView, ProviderId, ProviderView, Target } from '../api/gen';
 import { fallbackName } from './family';
 
 let current = $state.raw({ list: [] as ProviderView[], known: false });
@@ -9,8 +9,13 @@ export function setProviders(list: ProviderView[]): void {
   current = { list, known: true };
 }
 
-export async function loadProviders(refresh = false): Promise<void> {
-  setProviders((await call('provider/list', { refresh })).providers);
+export function loadProviders(refresh = false): Promise<void> {
+  const ask = () => call('provider/list', { refresh });
+  return readAlong(ask, (answer) => setProviders(answer.providers), hearProviders);
+}
+
+export function hearProviders(batch: readonly Event[]): void {
+  for (const { body } of batch) if (body.type === 'providers') setProviders(body.providers);
 }
 
 /** Whether the list was ever answered. */

@@ -68,6 +68,11 @@ export class Thread {
     this.held++;
   }
 
+  /** Whether a part of the reply waits for the person's leave. */
+  asks(key: string): boolean {
+    return this.state?.approvals.some((one) => one.state === 'open' && one.request.item === key) ?? false;
+  }
+
   /** Watches and reads. */
   async enter(): Promise<void> {
     try {
@@ -277,7 +282,8 @@ export class Thread {
 
   /** Sends a refused or failed message again as itself (T8). */
   sendAgain(messageId: MessageId, target: Target | null) {
-    return this.ask(call('turn/again', { threadId: this.id, clientTurnId: crypto.randomUUID(), messageId, target }));
+    const params = { threadId: this.id, clientTurnId: crypto.randomUUID(), messageId, target, previewHash: null };
+    return this.ask(call('turn/again', params));
   }
   stop() {
     return this.ask(call('turn/interrupt', { threadId: this.id }));

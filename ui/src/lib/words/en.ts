@@ -21,7 +21,7 @@ export const words = {
 
   line: {
     connecting: 'Connecting to Changeover',
-    away: 'The line to Changeover is cut. It is tried again by itself; agents go on working.',
+    away: 'The line to Changeover is cut, and tried again by itself. If you ended it, start it again and open the address that it prints.',
     retry: 'Try now',
     refusedTitle: 'This page is not let in',
     refused:
@@ -218,6 +218,7 @@ export const words = {
     exit: (code: number) => `exit ${code}`,
     noExit: 'no exit code',
     runs: 'running',
+    waits: 'waits for you',
     running: 'still running',
     declined: 'not allowed',
     failed: 'failed',
@@ -247,6 +248,7 @@ export const words = {
     thread: 'Allow in this thread',
     deny: 'Deny',
     waiting: (time: string) => `Waiting ${time}`,
+    notAll: (n: number) => `Not all of it is in view: show all ${count(n)} characters`,
     waitsFor: (question: string) => `Waits for you: ${question}`,
     settled: {
       open: '',
@@ -314,6 +316,9 @@ export const words = {
       document: 'in the document',
     } satisfies Record<LeftOutReason, string>,
     nextTurn: 'Next turn',
+    whenItsTurnComes: 'waits; what it will be told is settled when its turn comes',
+    laterTitle: (name: string) => `${name}, when its turn comes`,
+    laterFacts: 'What it will be told is settled then: others may have spoken by that time.',
     readIt: 'Read it',
     looking: 'looking at what it has to be told',
     later: 'handoff, later',

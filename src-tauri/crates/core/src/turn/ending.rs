@@ -7,13 +7,14 @@ use crate::{
     failure::{Failure, FailureKind},
     message::MessageState,
     notice::Notice,
-    part::{PartBody, WorkStatus},
+    part::WorkStatus,
     provider::ProviderId,
     seq::Seq,
-    session::Told,
+    session::SessionRecord,
     turn::{
+        attempt::{self, again_or_refuse, gone},
         record::TurnPhase,
-        state::{Change, Effect, LiveKind, OpenTurn, Progress},
+        state::{Change, Effect, OpenTurn, Progress},
         step::{Step, withdraw_open},
         write::Write,
     },
@@ -62,10 +63,10 @@ pub(super) fn end(step: &mut Step<'_>, end: End) {
             End::Failed(failure) | End::Exited(failure) => finish(step, TurnPhase::Refused, Some(failure)),
         };
     }
-    if turn.record.reply.is_some() { answered(step, end) } else { unanswered(step, end) }
+    if turn.answered { answered(step, end) } else { unanswered(step, end) }
 }
 
-/// The model had made nothing.
+/// The model had made nothing in this attempt.
 fn unanswered(step: &mut Step<'_>, end: End) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let (provider, stop) = (turn.record.target.provider.clone(), turn.stop());
@@ -93,7 +94,10 @@ fn unanswered(step: &mut Step<'_>, end: End) {
             // R058: an agent that ends without a word: the session is dropped, and the turn tried once afresh.
             let failure = Failure::new(FailureKind::Protocol, "The agent ended its turn without an answer.")
                 .hint("Send the message again, or go on with another provider.");
-            if session.is_some() {
+            if turn.record.reply.is_some() {
+                forget(step, kept);
+                finish(step, TurnPhase::Failed, Some(failure));
+            } else if session.is_some() {
                 gone(step, failure);
             } else {
                 drop_session(step, &provider);
@@ -112,7 +116,7 @@ fn unanswered(step: &mut Step<'_>, end: End) {
     }
 }
 
-/// The model had begun its reply.
+/// The model had begun its reply, or gone on with it.
 fn answered(step: &mut Step<'_>, end: End) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let (provider, reply, stop) = (turn.record.target.provider.clone(), turn.record.reply, turn.stop());
@@ -124,73 +128,24 @@ fn answered(step: &mut Step<'_>, end: End) {
         // Its turn may have ended just before, in any way and unheard, or begun its reply anew: nothing is certain (T10).
         End::Exited(_) => Kept::Unknown,
     };
+    let cut = match (&stop, &end) {
+        (_, End::Completed) | (Stop::Person, _) | (Stop::Nobody, End::Interrupted) => None,
+        (Stop::Us(failure), _) | (Stop::Nobody, End::Failed(failure) | End::Exited(failure)) => Some(failure.clone()),
+    };
+    let kept = if cut.is_some() { attempt::held(step, kept) } else { kept };
+    if cut.as_ref().is_some_and(|failure| attempt::after_a_cut(step, kept, failure)) {
+        return;
+    }
     if let (End::Completed, Some(reply)) = (&end, reply) {
         step.keep_late(&provider, reply.id);
     }
     hold(step, kept);
-    match (stop, end) {
+    match (end, cut) {
         // It was quicker than whoever stopped it: the reply is whole.
-        (_, End::Completed) => finish(step, TurnPhase::Completed, None),
-        (Stop::Person, _) | (Stop::Nobody, End::Interrupted) => finish(step, TurnPhase::Interrupted, None),
-        (Stop::Us(failure), _) | (Stop::Nobody, End::Failed(failure) | End::Exited(failure)) => {
-            finish(step, TurnPhase::Failed, Some(failure));
-        }
+        (End::Completed, _) => finish(step, TurnPhase::Completed, None),
+        (_, None) => finish(step, TurnPhase::Interrupted, None),
+        (_, failure) => finish(step, TurnPhase::Failed, failure),
     }
-}
-
-/// Another attempt where that can help and some are left (G16), else the turn is refused.
-fn again_or_refuse(step: &mut Step<'_>, failure: Failure) {
-    if !failure.kind.is_retryable() || !another_attempt(step) {
-        finish(step, TurnPhase::Refused, Some(failure));
-    }
-}
-
-/// Begins the next attempt, if the turn has one left.
-fn another_attempt(step: &mut Step<'_>) -> bool {
-    let max = step.state.max_attempts;
-    match step.state.turn.as_mut() {
-        Some(turn) if turn.record.attempt < max => {
-            turn.record.attempt += 1;
-            restart(step, Vec::new());
-            true
-        }
-        _ => false,
-    }
-}
-
-/// The same turn, prepared again; `writes` go with it.
-fn restart(step: &mut Step<'_>, mut writes: Vec<Write>) {
-    let now = step.now;
-    let Some(turn) = step.state.turn.as_mut() else { return };
-    turn.record.phase = TurnPhase::Preparing;
-    turn.record.prompt = None;
-    turn.record.handover = None;
-    turn.handover_text = None;
-    turn.early_context = None;
-    turn.kill_at = None;
-    turn.killed = false;
-    turn.abort = None;
-    turn.retry = None;
-    turn.progress = Progress { at: now, ..Progress::default() };
-    writes.extend(step.turn_write());
-    step.commit(writes);
-    step.show_turn();
-    step.prepare();
-}
-
-/// The CLI does not know its session (T5): once per turn it goes on by itself as a handoff.
-fn gone(step: &mut Step<'_>, failure: Failure) {
-    let Some(turn) = step.state.turn.as_ref() else { return };
-    let provider = turn.record.target.provider.clone();
-    drop_session(step, &provider);
-    let Some(turn) = step.state.turn.as_mut() else { return };
-    if turn.record.gone {
-        return finish(step, TurnPhase::Refused, Some(failure));
-    }
-    turn.record.gone = true;
-    turn.record.attempt += 1;
-    let message = step.notice_message(Notice::SessionGone { provider, reason: failure.message });
-    restart(step, vec![Write::Append { message: Box::new(message), text: None }]);
 }
 
 /// Ends the provider's process; no `Exited` comes of it, so what still ran in it ends here.
@@ -200,32 +155,43 @@ fn close(step: &mut Step<'_>, provider: &ProviderId) {
 }
 
 /// Drops a session: the next turn there is a handoff (T10).
-fn drop_session(step: &mut Step<'_>, provider: &ProviderId) {
+pub(super) fn drop_session(step: &mut Step<'_>, provider: &ProviderId) {
+    let_go(step, provider);
+    close(step, provider);
+}
+
+/// The same, its process left to what it still runs (S2): the next turn there begins a new one.
+pub(super) fn let_go(step: &mut Step<'_>, provider: &ProviderId) {
     if step.state.sessions.remove(provider).is_some() {
         let at = step.now;
         step.state.pending.writes.retain(|w| !matches!(w, Write::Session(s) if s.provider == *provider));
         step.state.pending.writes.push(Write::DropSession { provider: provider.clone(), at });
     }
-    close(step, provider);
 }
 
 /// Has a session brought back to a place before the next prompt (T9). `known` is what it holds there.
 fn bring_back(step: &mut Step<'_>, provider: &ProviderId, anchor: Option<String>, known: Seq) {
-    let Some(session) = step.state.sessions.get_mut(provider) else { return };
-    session.incarnation += 1;
-    session.known_upto_seq = known;
-    session.anchor = anchor;
-    session.rewind = true;
-    let write = Write::Session(session.clone());
-    step.state.pending.writes.push(write);
-    close(step, provider);
+    let Some(session) = step.state.sessions.get(provider) else { return };
+    let back = session.brought_back(anchor, known);
+    put_back(step, back);
+}
+
+/// Puts a session that is to be brought back; what its process has in memory is not that.
+fn put_back(step: &mut Step<'_>, back: SessionRecord) {
+    let provider = back.provider.clone();
+    step.state.pending.writes.push(Write::Session(back.clone()));
+    step.state.sessions.insert(provider.clone(), back);
+    close(step, &provider);
 }
 
 /// A prompt that was not answered: brings the session to before it, so that never a second prompt stands on top of an
 /// unanswered one (T9). `known_upto_seq` has not moved, so nothing else changes.
-fn forget(step: &mut Step<'_>, kept: Kept) {
+pub(super) fn forget(step: &mut Step<'_>, kept: Kept) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let provider = turn.record.target.provider.clone();
+    if turn.record.compacted {
+        return drop_session(step, &provider);
+    }
     let (anchor, before) = (turn.record.anchor_before.clone(), turn.record.known_before);
     let rewinds = step.state.keeps_of(&provider).rewinds && anchor.is_some();
     match kept {
@@ -236,11 +202,22 @@ fn forget(step: &mut Step<'_>, kept: Kept) {
 }
 
 /// A prompt that was answered: what the session holds from here on (T3).
-fn hold(step: &mut Step<'_>, kept: Kept) {
+pub(super) fn hold(step: &mut Step<'_>, kept: Kept) {
     let Some(turn) = step.state.turn.as_ref() else { return };
     let Some(reply) = turn.record.reply else { return };
     let (provider, id, anchor) = (turn.record.target.provider.clone(), turn.record.id, turn.anchor.clone());
-    let (before, anchor_before) = (turn.record.known_before, turn.record.anchor_before.clone());
+    if turn.record.compacted {
+        // What a compaction has left in it nobody knows (T10).
+        return let_go(step, &provider);
+    }
+    // Of a reply in more than one attempt the session holds a part, which no mark can say: back to before the whole turn.
+    let kept = if turn.record.go_on && kept != Kept::Everything { Kept::Unknown } else { kept };
+    let Some(session) = step.state.sessions.get(&provider) else { return };
+    let told = session.turns.iter().find(|told| told.turn == id);
+    let (before, anchor_before) = match told {
+        Some(told) => (told.known_before, told.anchor_before.clone()),
+        None => (turn.record.known_before, turn.record.anchor_before.clone()),
+    };
     let rewinds = step.state.keeps_of(&provider).rewinds && anchor_before.is_some();
     if kept == Kept::Unknown && !rewinds {
         return drop_session(step, &provider);
@@ -271,25 +248,24 @@ fn hold(step: &mut Step<'_>, kept: Kept) {
     step.state.pending.writes.push(write);
 }
 
-/// A message that this session was asked before, and answered in part, is asked again (T8): the session goes back to before
-/// that turn, else it is dropped, so that the message stands in it once. What came after is told to it anew.
+/// A message that this session was asked before is asked again (T8), see [`ThreadState::asked_before`].
+///
+/// [`ThreadState::asked_before`]: crate::turn::state::ThreadState::asked_before
 pub(super) fn take_back(step: &mut Step<'_>, provider: &ProviderId, message: Seq) {
-    let rewinds = step.state.keeps_of(provider).rewinds;
-    let Some(session) = step.state.sessions.get_mut(provider) else { return };
-    let Some(at) = session.turns.iter().position(|told| told.message_seq == message) else { return };
-    let later = session.turns.split_off(at);
-    match later.first() {
-        Some(Told { anchor_before: Some(anchor), known_before, .. }) if rewinds => {
-            bring_back(step, provider, Some(anchor.clone()), *known_before);
-        }
-        _ => drop_session(step, provider),
+    match step.state.asked_before(provider, message) {
+        None => {}
+        Some(Some(back)) => put_back(step, back),
+        Some(None) => drop_session(step, provider),
     }
 }
 
 /// Closes the turn: everything final in one transaction, then the queue's head if it ended well.
-fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
+pub(super) fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
     let now = step.now;
     let Some(turn) = step.state.turn.as_mut() else { return };
+    // Refused is what nobody answered; a later attempt that was refused leaves the reply as it was cut off.
+    let answered = turn.record.reply.is_some();
+    let phase = if answered && phase == TurnPhase::Refused { TurnPhase::Failed } else { phase };
     let provider = turn.record.target.provider.clone();
     let mut writes = Vec::new();
     let completed = phase == TurnPhase::Completed;
@@ -297,26 +273,14 @@ fn finish(step: &mut Step<'_>, phase: TurnPhase, failure: Option<Failure>) {
     let goes_on = completed && !matches!(turn.stop(), Stop::Person);
     if let Some(reply) = turn.record.reply {
         if !completed {
-            for (key, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
-                let status = WorkStatus::Interrupted;
-                writes.push(match &live.kind {
-                    LiveKind::Other(part) => {
-                        let mut part = part.clone();
-                        match &mut part.body {
-                            PartBody::Tool { status, .. } | PartBody::FileChange { status, .. } => {
-                                *status = WorkStatus::Interrupted;
-                            }
-                            _ => {}
-                        }
-                        step.out.push(Effect::Show(Change::Wrote(Box::new(Write::Part {
-                            message: reply.id,
-                            part: part.clone(),
-                        }))));
-                        Write::Part { message: reply.id, part }
-                    }
-                    _ => Write::PartStatus { message: reply.id, key: key.clone(), status, exit_code: None },
-                });
-            }
+            let running = turn.parts.iter().filter(|(_, live)| live.is_running());
+            let (message, status) = (reply.id, WorkStatus::Interrupted);
+            writes.extend(running.map(|(key, _)| Write::PartStatus {
+                message,
+                key: key.clone(),
+                status,
+                exit_code: None,
+            }));
         }
         let state = match phase {
             TurnPhase::Completed => MessageState::Done,
@@ -370,14 +334,14 @@ pub(super) fn exited(step: &mut Step<'_>, provider: &ProviderId, failure: Failur
     }
 }
 
-/// Commands that went on after their turn ended with their process; written with the next commit.
+/// Work that went on after its turn ended with its process; written with the next commit.
 fn end_late(step: &mut Step<'_>, provider: Option<&ProviderId>) {
     let late = std::mem::take(&mut step.state.late);
     let (gone, kept): (BTreeMap<_, _>, _) =
         late.into_iter().partition(|((whose, _), _)| provider.is_none_or(|p| p == whose));
     step.state.late = kept;
-    for ((_, key), late) in gone {
-        step.put_status(late.message, key, WorkStatus::Interrupted, None);
+    for (_, late) in gone {
+        step.put_status(late.message, late.key, WorkStatus::Interrupted, None);
     }
 }
 
@@ -388,6 +352,11 @@ pub(super) fn recover(step: &mut Step<'_>) {
     let Some(turn) = step.state.turn.as_mut() else { return step.commit(Vec::new()) };
     turn.progress = Progress { at: now, ..Progress::default() };
     match turn.record.phase {
+        // Begun in some attempt: it stands as it was cut off, whatever the next one was about to do.
+        _ if turn.record.reply.is_some() => {
+            hold(step, Kept::Unknown);
+            finish(step, TurnPhase::Interrupted, None);
+        }
         TurnPhase::Preparing => {
             step.commit(Vec::new());
             step.prepare();
@@ -395,17 +364,13 @@ pub(super) fn recover(step: &mut Step<'_>) {
         // T10: whether the prompt was taken is not known, so the session goes back to before it, or is dropped.
         TurnPhase::Sent => {
             forget(step, Kept::PromptOnly);
-            if !another_attempt(step) {
+            if !attempt::another(step, None) {
                 finish(step, TurnPhase::Refused, Some(cut()));
             }
         }
         TurnPhase::Taken => {
             forget(step, Kept::PromptOnly);
             finish(step, TurnPhase::Refused, Some(cut()));
-        }
-        _ if turn.record.reply.is_some() => {
-            hold(step, Kept::Unknown);
-            finish(step, TurnPhase::Interrupted, None);
         }
         _ => {
             forget(step, Kept::PromptOnly);

@@ -68,6 +68,12 @@ pub struct TurnRecord {
     pub attempt: u32,
     /// A session was found gone in this turn: at most once (T5).
     pub gone: bool,
+    /// The prompt is not the message but asks to go on with a reply that was cut off (T9).
+    #[serde(default)]
+    pub go_on: bool,
+    /// The CLI compacted its history while this turn ran: what it still holds is not known (G2, T10).
+    #[serde(default)]
+    pub compacted: bool,
     /// The prompt as written, once there is one.
     pub prompt: Option<PromptId>,
     /// The session the prompt went to, if it was known then.

@@ -9,13 +9,13 @@ use crate::{
     failure::Failure,
     handoff::items::Scope,
     id::{ApprovalId, MessageId, PromptId, QueuedId, ThreadId, TurnId},
-    message::Message,
+    message::{Message, SessionStamp},
     notice::Handover,
-    part::{Part, WorkStatus},
+    part::{Part, PartBody, WorkStatus},
     provider::{ProviderId, Target},
     seq::Seq,
     session::SessionRecord,
-    transition::Transition,
+    transition::{self, Transition},
     turn::{
         record::{Approval, Queued, ReplyRef, TurnRecord},
         write::Write,
@@ -25,8 +25,9 @@ use crate::{
 /// How long what was shown waits for more before it is written, in milliseconds. S1's 250 ms are to the moment at which it is on
 /// disk: the rest is for the transaction itself, on a slow disk and a busy machine too.
 pub const FLUSH_MS: Millis = 150;
-/// How long a CLI may take to end its turn when asked, before its tree is killed (R5), in milliseconds.
-pub const INTERRUPT_MS: Millis = 2_000;
+/// How long a CLI may take to end its turn when asked, before its tree is killed, in milliseconds. R5's 3 s are to the moment at
+/// which nothing is left of it: as much again for finding, killing and looking once more on a busy machine.
+pub const INTERRUPT_MS: Millis = 1_500;
 /// R10: this long without progress ends a turn, in milliseconds.
 pub const NO_PROGRESS_MS: Millis = 5 * 60_000;
 /// R10: this many retries without progress end a turn.
@@ -63,7 +64,7 @@ pub struct ThreadState {
     pub queue: Vec<Queued>,
     /// "In this thread" (R4).
     pub rules: BTreeSet<String>,
-    /// Commands that go on after their turn (S2), by provider and item.
+    /// Work that goes on after its turn (S2), by provider and item.
     pub late: BTreeMap<(ProviderId, String), Late>,
     /// What each provider's CLI keeps (T9). Absent: nothing is proved.
     pub keeps: BTreeMap<ProviderId, Keeps>,
@@ -73,13 +74,29 @@ pub struct ThreadState {
     pub pending: Pending,
 }
 
-/// A command that outlived its turn.
+/// A command, tool or file change that outlived its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Late {
     /// The reply it belongs to.
     pub message: MessageId,
-    /// The command line, for a change of status that does not repeat it.
+    /// Its part there.
+    pub key: String,
+    /// A command's line, for a change of status that does not repeat it; empty for other work.
     pub command: String,
+}
+
+impl Late {
+    /// Of a part as it is stored; `None` where it is no work that goes on. After a crash this is how all that an ended process
+    /// left "running" is found, to be closed.
+    pub fn of(message: MessageId, part: &Part) -> Option<Self> {
+        let command = match &part.body {
+            PartBody::Command { command, status: WorkStatus::Running, .. } => command.clone(),
+            PartBody::Tool { status: WorkStatus::Running, .. }
+            | PartBody::FileChange { status: WorkStatus::Running, .. } => String::new(),
+            _ => return None,
+        };
+        Some(Self { message, key: part.key.clone(), command })
+    }
 }
 
 /// Parts and chunks that wait for the next commit.
@@ -108,8 +125,19 @@ pub struct OpenTurn {
     pub model: Option<String>,
     /// The runtime's place in its history as last reported.
     pub anchor: Option<String>,
-    /// The reply's parts so far.
+    /// Whether the model has made anything in this attempt (T2). The reply is there from the first attempt on that it did.
+    pub answered: bool,
+    /// It goes on in a reply that an earlier attempt began.
+    pub continued: bool,
+    /// The parts that this attempt has made of the reply.
     pub parts: BTreeMap<String, LivePart>,
+    /// The parts of earlier attempts that stand.
+    pub earlier: BTreeMap<String, LivePart>,
+    /// The highest content message besides this turn's own, and who gave the last reply before it: once there is a reply, later
+    /// attempts cannot ask the thread.
+    pub before: Option<(Option<Seq>, Option<ProviderId>)>,
+    /// The hash of the last handover that this turn left a notice of: told once more, it leaves none.
+    pub noticed: Option<String>,
     /// Approvals of this turn.
     pub approvals: Vec<Approval>,
     /// R10's clock.
@@ -262,6 +290,17 @@ pub enum Input {
     Flush,
     /// The app starts again and finds this state on disk.
     Recover,
+}
+
+/// What a prompt would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlook {
+    /// Which transition.
+    pub transition: Transition,
+    /// What of the transcript.
+    pub scope: Scope,
+    /// Who answered before.
+    pub from: Option<ProviderId>,
 }
 
 /// What goes out; the driver carries it out in order, one after the other.
@@ -432,6 +471,55 @@ impl ThreadState {
     /// Notes that a content message was appended.
     pub(super) fn note_content(&mut self, seq: Seq) {
         self.content = [Some(seq), self.content[0]];
+    }
+
+    /// What a prompt that carries this message would be: the transition (T1) and what of the transcript it concerns. Turn and
+    /// preview both ask here (H1).
+    pub fn outlook(&self, provider: &ProviderId, message: Seq) -> Outlook {
+        self.outlook_after(provider, message, self.content_besides(message), self.answered_by.clone())
+    }
+
+    /// The same where it is known what else was said.
+    pub(super) fn outlook_after(
+        &self,
+        provider: &ProviderId,
+        message: Seq,
+        besides: Option<Seq>,
+        from: Option<ProviderId>,
+    ) -> Outlook {
+        let session = self.sessions.get(provider);
+        let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
+        let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
+        let scope = Scope { after: transition.after_seq, upto: besides.unwrap_or(0), prompt: Some(message), own };
+        Outlook { transition, scope, from }
+    }
+
+    /// The same for a message that is sent again (T8), which first takes it back where this session was asked it before.
+    pub fn outlook_again(&self, provider: &ProviderId, message: Seq) -> Outlook {
+        let mut after = self.clone();
+        match after.asked_before(provider, message) {
+            None => {}
+            Some(Some(back)) => {
+                after.sessions.insert(provider.clone(), back);
+            }
+            Some(None) => {
+                after.sessions.remove(provider);
+            }
+        }
+        after.outlook(provider, message)
+    }
+
+    /// What becomes of a session that was asked this message before, and answered in part, when it is asked again (T8): it goes
+    /// back to before that turn, else it is dropped (`Some(None)`), so that the message stands in it once. What came after is
+    /// told to it anew. `None`: it was not asked, and stays as it is.
+    pub(super) fn asked_before(&self, provider: &ProviderId, message: Seq) -> Option<Option<SessionRecord>> {
+        let session = self.sessions.get(provider)?;
+        let at = session.turns.iter().position(|told| told.message_seq == message)?;
+        let told = session.turns.get(at)?;
+        Some(told.anchor_before.as_ref().filter(|_| self.keeps_of(provider).rewinds).map(|anchor| SessionRecord {
+            turns: session.turns.iter().take(at).cloned().collect(),
+            ..session.brought_back(Some(anchor.clone()), told.known_before)
+        }))
     }
 
     /// What the provider's CLI keeps.

@@ -5,20 +5,20 @@ use crate::{
     approval::ApprovalDecision,
     event::RuntimeEvent,
     failure::{Failure, FailureKind},
-    handoff::{items::Scope, render},
+    handoff::render,
     id::{ApprovalId, MessageId, PromptId, QueuedId, TurnId},
-    message::{Message, MessageState, Role, SessionStamp},
+    message::{Message, MessageState, Role},
     notice::Handover,
     part::Part,
     provider::Target,
     seq::Seq,
-    transition,
     turn::{
+        attempt::GO_ON,
         ending::{self, End},
         record::{ApprovalState, Queued, TurnPhase, TurnRecord},
         state::{
-            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Progress, QUEUE_BOUND, Refusal, Response, ResumeAt,
-            ThreadState,
+            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Outlook, Progress, QUEUE_BOUND, Refusal, Response,
+            ResumeAt, ThreadState,
         },
         stream,
         write::Write,
@@ -97,7 +97,7 @@ impl Step<'_> {
     pub(super) fn turn_write(&self) -> Vec<Write> {
         let Some(turn) = self.state.turn.as_ref() else { return Vec::new() };
         // Only while the prompt is under way does the text stand beside the turn; on acceptance it becomes the notice's.
-        let text = if turn.record.reply.is_none() { turn.handover_text.clone() } else { None };
+        let text = if turn.answered { None } else { turn.handover_text.clone() };
         vec![Write::Turn { turn: Box::new(turn.record.clone()), text }]
     }
 
@@ -214,6 +214,8 @@ impl Step<'_> {
             phase: TurnPhase::Preparing,
             attempt: 1,
             gone: false,
+            go_on: false,
+            compacted: false,
             prompt: None,
             session: None,
             anchor_before: None,
@@ -235,25 +237,32 @@ impl Step<'_> {
 
     /// Decides the transition (T1) and has the handover made.
     pub(super) fn prepare(&mut self) {
-        let Some(turn) = self.state.turn.as_mut() else { return };
-        let target = turn.record.target.clone();
-        let message_seq = turn.record.message_seq;
+        let Some(turn) = self.state.turn.as_ref() else { return };
+        let (target, message) = (turn.record.target.clone(), turn.record.message_seq);
+        let outlook = match &turn.before {
+            // The reply that is there is no history of its own message; of the prompt that goes on with it, it is.
+            Some((besides, from)) if !turn.record.go_on => {
+                self.state.outlook_after(&target.provider, message, *besides, from.clone())
+            }
+            _ => self.state.outlook(&target.provider, message),
+        };
+        let before = (self.state.content_besides(message), self.state.answered_by.clone());
+        let Outlook { transition, scope, from } = outlook;
         let session = self.state.sessions.get(&target.provider);
-        let besides = self.state.content.into_iter().flatten().find(|seq| *seq != message_seq);
-        let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
-        let upto = besides.unwrap_or(0);
+        let known_before = session.map_or(0, |s| s.known_upto_seq);
+        let (anchor_before, session_id) =
+            (session.and_then(|s| s.anchor.clone()), session.map(|s| s.session_id.clone()));
+        let Some(turn) = self.state.turn.as_mut() else { return };
+        turn.before.get_or_insert(before);
         turn.transition = transition;
-        turn.record.upto = upto.max(message_seq);
-        turn.record.known_before = session.map_or(0, |s| s.known_upto_seq);
-        turn.record.anchor_before = session.and_then(|s| s.anchor.clone());
-        turn.record.session = session.map(|s| s.session_id.clone());
+        turn.record.upto = scope.upto.max(turn.record.message_seq);
+        turn.record.known_before = known_before;
+        turn.record.anchor_before = anchor_before;
+        turn.record.session = session_id;
         turn.session_id = None;
         turn.anchor = None;
-        let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
-        let scope = Scope { after: transition.after_seq, upto, prompt: Some(message_seq), own };
-        let (id, attempt) = (turn.record.id, turn.record.attempt);
-        let from = self.state.answered_by.clone();
-        self.out.push(Effect::Prepare { turn: id, attempt, target, transition, scope, from });
+        let (turn, attempt) = (turn.record.id, turn.record.attempt);
+        self.out.push(Effect::Prepare { turn, attempt, target, transition, scope, from });
     }
 
     /// The open turn, if it is this attempt of this turn and still prepares.
@@ -298,7 +307,10 @@ impl Step<'_> {
             turn.record.session = Some(known.clone());
         }
         turn.progress = Progress { at: now, ..Progress::default() };
-        let text = render::prompt(turn.handover_text.as_deref(), &turn.message_text);
+        let text = match turn.record.go_on {
+            true => GO_ON.to_owned(),
+            false => render::prompt(turn.handover_text.as_deref(), &turn.message_text),
+        };
         let provider = turn.record.target.provider.clone();
         let writes = self.turn_write();
         self.commit(writes);
@@ -473,6 +485,7 @@ fn shows(write: &Write) -> Option<Change> {
         Write::Append { message, .. } => Some(Change::Message(message.clone())),
         Write::MessageState { .. }
         | Write::MessageModel { .. }
+        | Write::MessageSession { .. }
         | Write::Queue(_)
         | Write::Approval(_)
         | Write::PartStatus { .. }

@@ -1,8 +1,9 @@
-//! What a runtime reports while a turn runs, and of commands that outlive it.
+//! What a runtime reports while a turn runs, and of work that outlives it.
 
 use crate::{
     approval::{ApprovalRequest, ApprovalSubject},
     event::{Ended, RuntimeEvent},
+    failure::{Failure, FailureKind},
     id::{ApprovalId, MessageId},
     message::{Message, MessageState, Role, SessionStamp},
     notice::{Handover, Notice},
@@ -10,6 +11,7 @@ use crate::{
     provider::{ApprovalMode, ProviderId},
     session::{SessionRecord, Told},
     turn::{
+        attempt,
         ending::{self, End},
         record::{Approval, ApprovalState, ReplyRef, TurnPhase},
         state::{Change, Effect, FLUSH_MS, Late, LiveKind, LivePart, OpenTurn, Progress, Retry},
@@ -18,7 +20,7 @@ use crate::{
     },
 };
 
-/// Takes one event of `provider`'s session. Events that belong to no open turn are late commands' or are let go.
+/// Takes one event of `provider`'s session. Events that belong to no open turn are of late work, or are let go.
 pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEvent) {
     if late(step, provider, &event) {
         return;
@@ -33,10 +35,14 @@ pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEv
             turn.model = model.or(turn.model.take());
         } else if let RuntimeEvent::Warning { message } = event {
             step.out.push(Effect::Show(Change::Warning(message)));
+        } else if event == RuntimeEvent::Compacted {
+            compacted_before(step, provider);
         }
         return;
     }
-    match event {
+    // What a reply was begun with stands under its own names.
+    let begun = turn.record.reply.is_some() && (!turn.answered || turn.continued);
+    match event.of_attempt(begun.then_some(turn.record.attempt)) {
         RuntimeEvent::SessionKnown { session_id, model } => {
             turn.session_id = Some(session_id);
             turn.model = model.or(turn.model.take());
@@ -92,8 +98,10 @@ pub(super) fn event(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEv
         RuntimeEvent::Warning { message } => step.out.push(Effect::Show(Change::Warning(message))),
         RuntimeEvent::Anchor { anchor } => turn.anchor = Some(anchor),
         RuntimeEvent::Compacted => {
-            let notice = Notice::Compacted { provider: provider.clone() };
-            step.append_notice(notice);
+            if !std::mem::replace(&mut turn.record.compacted, true) {
+                let writes = step.turn_write();
+                step.append_notice(Notice::Compacted { provider: provider.clone() }, writes);
+            }
         }
         RuntimeEvent::Raw { .. } | RuntimeEvent::Exited { .. } => {}
         RuntimeEvent::Ended(ended) => {
@@ -131,28 +139,55 @@ fn idle(step: &mut Step<'_>, provider: &ProviderId, event: RuntimeEvent) {
             step.out.push(Effect::Show(Change::Warning(warning)));
         }
         RuntimeEvent::Warning { message } => step.out.push(Effect::Show(Change::Warning(message))),
+        RuntimeEvent::Compacted if step.state.sessions.contains_key(provider) => {
+            ending::let_go(step, provider);
+            step.append_notice(Notice::Compacted { provider: provider.clone() }, Vec::new());
+            step.show_sessions();
+        }
         _ => {}
     }
 }
 
-/// A command that outlived its turn (S2): true if the event was for one.
+/// The CLI compacted its history while a turn of its was prepared (G2): what that was prepared on is not so any more.
+fn compacted_before(step: &mut Step<'_>, provider: &ProviderId) {
+    ending::drop_session(step, provider);
+    step.append_notice(Notice::Compacted { provider: provider.clone() }, Vec::new());
+    if !attempt::another(step, None) {
+        let failure =
+            Failure::new(FailureKind::Protocol, "The agent compacted its history while the turn was prepared.")
+                .hint("Send the message again.");
+        ending::finish(step, TurnPhase::Refused, Some(failure));
+    }
+}
+
+/// Work that outlived its turn (S2): true if the event was for it.
 fn late(step: &mut Step<'_>, provider: &ProviderId, event: &RuntimeEvent) -> bool {
-    let item = match event {
-        RuntimeEvent::Command { item, .. } | RuntimeEvent::CommandOutput { item, .. } => item,
+    let (item, ends) = match event {
+        RuntimeEvent::CommandOutput { item, .. } => (item, false),
+        RuntimeEvent::Command { item, status, .. }
+        | RuntimeEvent::Tool { item, status, .. }
+        | RuntimeEvent::FileChange { item, status, .. } => (item, *status != WorkStatus::Running),
         _ => return false,
     };
     let place = (provider.clone(), item.clone());
     let Some(late) = step.state.late.get(&place).cloned() else { return false };
-    match event {
-        RuntimeEvent::CommandOutput { delta, .. } => step.chunk(late.message, item.clone(), delta),
+    let Late { message, key, command: line } = late;
+    match event.clone() {
+        RuntimeEvent::CommandOutput { delta, .. } => step.chunk(message, key, &delta),
         RuntimeEvent::Command { command, status, exit_code, output, .. } => {
-            let command = if command.is_empty() { late.command } else { command.clone() };
-            step.put_command(late.message, item.clone(), command, *status, *exit_code, output.clone());
-            if *status != WorkStatus::Running {
-                step.state.late.remove(&place);
-            }
+            let command = if command.is_empty() { line } else { command };
+            step.put_command(message, key, command, status, exit_code, output);
+        }
+        RuntimeEvent::Tool { name, input, output, status, .. } => {
+            step.put(message, Part { key, superseded: false, body: PartBody::Tool { name, input, output, status } });
+        }
+        RuntimeEvent::FileChange { files, status, .. } => {
+            step.put(message, Part { key, superseded: false, body: PartBody::FileChange { files, status } });
         }
         _ => {}
+    }
+    if ends {
+        step.state.late.remove(&place);
     }
     true
 }
@@ -161,6 +196,10 @@ impl OpenTurn {
     /// The open turn, new.
     pub fn new(record: super::record::TurnRecord, message_text: String, now: crate::Millis) -> Self {
         Self {
+            answered: record.reply.is_some(),
+            continued: false,
+            before: None,
+            noticed: None,
             record,
             message_text,
             handover_text: None,
@@ -169,6 +208,7 @@ impl OpenTurn {
             model: None,
             anchor: None,
             parts: std::collections::BTreeMap::new(),
+            earlier: std::collections::BTreeMap::new(),
             approvals: Vec::new(),
             progress: Progress { at: now, ..Progress::default() },
             kill_at: None,
@@ -220,30 +260,60 @@ fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 impl Step<'_> {
-    /// T2 "answered": session, mark, notice and empty reply in one transaction. Returns the reply.
+    /// T2 "answered": session, mark, notice and empty reply in one transaction. Returns the reply. A later attempt goes on in
+    /// the reply that is there.
     fn accept(&mut self) -> Option<ReplyRef> {
-        if let Some(reply) = self.state.reply() {
-            return Some(reply);
+        let turn = self.state.turn.as_mut()?;
+        if turn.answered {
+            return turn.record.reply;
         }
-        let now = self.now;
-        let turn = self.state.turn.as_ref()?;
+        turn.answered = true;
+        turn.continued = turn.record.reply.is_some();
         let record = turn.record.clone();
         let provider = record.target.provider.clone();
         let known = turn.session_id.clone().or_else(|| record.session.clone());
-        let mut writes = vec![Write::MessageState {
-            message: record.message,
-            state: MessageState::Done,
-            ended_at: None,
-            provider: Some(provider.clone()),
-        }];
-        let stamp = known.map(|session_id| self.accept_session(session_id, &mut writes));
-        if let Some(handover) = record.handover.clone() {
-            let text = self.state.turn.as_mut().and_then(|t| t.handover_text.take());
-            let message = self.notice_message(Notice::Handover(handover));
-            writes.push(Write::Append { message: Box::new(message), text });
+        let mut writes = Vec::new();
+        if record.reply.is_none() {
+            writes.push(Write::MessageState {
+                message: record.message,
+                state: MessageState::Done,
+                ended_at: None,
+                provider: Some(provider.clone()),
+            });
         }
-        let reply = ReplyRef { id: MessageId(self.ids.next()), seq: self.take_seq() };
+        let stamp = known.map(|session_id| self.accept_session(session_id, &mut writes));
+        if let Some(handover) = record.handover {
+            let turn = self.state.turn.as_mut()?;
+            let text = turn.handover_text.take();
+            if turn.noticed.replace(handover.hash.clone()).as_ref() != Some(&handover.hash) {
+                let message = self.notice_message(Notice::Handover(handover));
+                writes.push(Write::Append { message: Box::new(message), text });
+            }
+        }
+        let reply = match record.reply {
+            Some(reply) => {
+                writes.push(Write::MessageSession { message: reply.id, session: stamp });
+                reply
+            }
+            None => self.begin_reply(stamp, &mut writes)?,
+        };
         let turn = self.state.turn.as_mut()?;
+        if turn.record.phase != TurnPhase::Interrupting {
+            turn.record.phase = TurnPhase::Streaming;
+        }
+        writes.extend(self.turn_write());
+        self.commit(writes);
+        self.show_turn();
+        self.show_sessions();
+        Some(reply)
+    }
+
+    /// The reply, new and empty.
+    fn begin_reply(&mut self, stamp: Option<SessionStamp>, writes: &mut Vec<Write>) -> Option<ReplyRef> {
+        let reply = ReplyRef { id: MessageId(self.ids.next()), seq: self.take_seq() };
+        let now = self.now;
+        let turn = self.state.turn.as_mut()?;
+        let provider = turn.record.target.provider.clone();
         writes.push(Write::Append {
             message: Box::new(Message {
                 id: reply.id,
@@ -263,15 +333,8 @@ impl Step<'_> {
             text: None,
         });
         turn.record.reply = Some(reply);
-        if turn.record.phase != TurnPhase::Interrupting {
-            turn.record.phase = TurnPhase::Streaming;
-        }
         self.state.note_content(reply.seq);
         self.state.answered_by = Some(provider);
-        writes.extend(self.turn_write());
-        self.commit(writes);
-        self.show_turn();
-        self.show_sessions();
         Some(reply)
     }
 
@@ -298,14 +361,17 @@ impl Step<'_> {
         // It was opened at its anchor, and from here on what it holds is this turn on top of that.
         session.rewind = false;
         session.model.clone_from(&record.target.model);
-        session.turns.push(Told {
-            turn: record.id,
-            message_seq: record.message_seq,
-            known_before: record.known_before,
-            told,
-            left_out,
-            anchor_before: record.anchor_before.clone(),
-        });
+        // Going on with a reply that was cut off tells nothing new.
+        if session.turns.iter().all(|told| told.turn != record.id) {
+            session.turns.push(Told {
+                turn: record.id,
+                message_seq: record.message_seq,
+                known_before: record.known_before,
+                told,
+                left_out,
+                anchor_before: record.anchor_before.clone(),
+            });
+        }
         // T3: only ever forward within an incarnation.
         session.known_upto_seq = session.known_upto_seq.max(record.upto);
         if let Some(figure) = turn.early_context {
@@ -334,9 +400,11 @@ impl Step<'_> {
         }
     }
 
-    fn append_notice(&mut self, notice: Notice) {
+    /// Appends a notice; `writes` go with it.
+    fn append_notice(&mut self, notice: Notice, mut writes: Vec<Write>) {
         let message = self.notice_message(notice);
-        self.commit(vec![Write::Append { message: Box::new(message), text: None }]);
+        writes.push(Write::Append { message: Box::new(message), text: None });
+        self.commit(writes);
     }
 
     fn learn_model(&mut self) {
@@ -508,10 +576,15 @@ impl Step<'_> {
         let Some(reply) = self.state.reply() else { return };
         let Some(turn) = self.state.turn.as_mut() else { return };
         let keys: Vec<String> = items.iter().filter(|i| turn.parts.remove(*i).is_some()).cloned().collect();
+        self.fold(reply.id, keys);
+    }
+
+    /// Folds parts away (S2).
+    pub(super) fn fold(&mut self, message: MessageId, keys: Vec<String>) {
         if keys.is_empty() {
             return;
         }
-        let write = Write::Supersede { message: reply.id, keys };
+        let write = Write::Supersede { message, keys };
         self.out.push(Effect::Show(Change::Wrote(Box::new(write.clone()))));
         self.later(write);
     }
@@ -567,14 +640,17 @@ impl Step<'_> {
         self.show_turn();
     }
 
-    /// Commands that go on after their turn (S2).
+    /// Work that goes on after its turn (S2). The runtime knows it by its own name, which in a later attempt is not the part's.
     pub(super) fn keep_late(&mut self, provider: &ProviderId, message: MessageId) {
         let Some(turn) = self.state.turn.as_ref() else { return };
-        for (item, live) in &turn.parts {
-            if let LiveKind::Command { command, status: WorkStatus::Running } = &live.kind {
-                let late = Late { message, command: command.clone() };
-                self.state.late.insert((provider.clone(), item.clone()), late);
-            }
+        let prefix = turn.continued.then(|| format!("{}:", turn.record.attempt)).unwrap_or_default();
+        for (key, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
+            let command = match &live.kind {
+                LiveKind::Command { command, .. } => command.clone(),
+                _ => String::new(),
+            };
+            let item = key.strip_prefix(&prefix).unwrap_or(key).to_owned();
+            self.state.late.insert((provider.clone(), item), Late { message, key: key.clone(), command });
         }
     }
 }

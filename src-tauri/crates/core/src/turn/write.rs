@@ -3,7 +3,7 @@
 use crate::{
     Millis,
     id::MessageId,
-    message::{Message, MessageState},
+    message::{Message, MessageState, SessionStamp},
     part::{Part, WorkStatus},
     provider::{ProviderId, Target},
     session::SessionRecord,
@@ -38,6 +38,13 @@ pub enum Write {
         message: MessageId,
         /// The model.
         model: String,
+    },
+    /// The session that gives a reply, where another attempt of its turn went to another one, or to its next incarnation (B8).
+    MessageSession {
+        /// Which reply, still open.
+        message: MessageId,
+        /// The session.
+        session: Option<SessionStamp>,
     },
     /// Adds a part, or replaces the body of the part with the same key.
     Part {

@@ -8,13 +8,14 @@ use changeover_core::{
     id::TurnId,
     message::{Message, MessageState, Role},
     notice::Notice,
-    part::{PartBody, WorkStatus},
+    part::PartBody,
     provider::ProviderId,
     seq::Seq,
     session::SessionRecord,
     turn::{
+        self,
         record::{ApprovalState, TurnPhase},
-        state::FLUSH_MS,
+        state::{FLUSH_MS, Late},
         write::Write,
     },
 };
@@ -77,10 +78,16 @@ pub fn stopped(world: &mut World) {
 /// The prompt as it leaves: the handover of this turn, and the message once.
 pub fn prompt(world: &World, text: &str) {
     let turn = world.state.turn.as_ref().expect("a prompt belongs to a turn");
-    assert_eq!(text, render::prompt(turn.handover_text.as_deref(), &turn.message_text));
     assert_eq!(turn.handover_text.is_some(), turn.record.handover.is_some());
-    let mark = marks_of(&turn.message_text).next().expect("a message has its mark").to_owned();
-    assert_eq!(text.matches(&mark).count(), 1, "the message stands once in its own prompt");
+    if turn.record.go_on {
+        assert_eq!((text, &turn.handover_text), (turn::GO_ON, &None), "what goes on tells nothing");
+        let session = &world.state.sessions[&turn.record.target.provider];
+        assert!(session.turns.iter().any(|told| told.turn == turn.record.id), "it goes on where it was asked");
+    } else {
+        assert_eq!(text, render::prompt(turn.handover_text.as_deref(), &turn.message_text));
+        let mark = marks_of(&turn.message_text).next().expect("a message has its mark").to_owned();
+        assert_eq!(text.matches(&mark).count(), 1, "the message stands once in its own prompt");
+    }
     let on_disk = world.store.open_turn().expect("the intent is on disk");
     assert_eq!((on_disk.0.phase, on_disk.0.prompt), (TurnPhase::Sent, turn.record.prompt));
     assert_eq!(on_disk.1, turn.handover_text);
@@ -113,12 +120,12 @@ pub fn holds(world: &World) {
             assert!(of_turn, "only the open turn's messages are open: {message:?}");
         }
         for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let PartBody::Command { status: WorkStatus::Running, .. } = part.body
+            if Late::of(message.id, part).is_some()
                 && message.state != MessageState::Open
                 && state.pending.writes.is_empty()
             {
                 let place = (message.provider.clone().expect("a reply"), part.key.clone());
-                assert!(state.late.contains_key(&place), "a command that is said to run still can end: {part:?}");
+                assert!(state.late.contains_key(&place), "what is said to run still can end: {part:?}");
             }
         }
     }
@@ -140,18 +147,22 @@ pub fn sessions(world: &World) {
 fn partition(world: &World, session: &SessionRecord) {
     let Some(history) = history(world, session) else { return };
     let open = world.state.turn.as_ref().filter(|t| t.record.target.provider == session.provider);
-    // The turn that goes on is judged when it has ended: until then its prompt and reply are on their way.
-    let (known, turns) = match open.filter(|t| t.record.reply.is_some()) {
-        None => (session.known_upto_seq, &session.turns[..]),
-        Some(turn) => {
-            let (last, before) = session.turns.split_last().expect("an answered turn is told");
-            assert_eq!(last.turn, turn.record.id);
-            (turn.record.known_before, before)
-        }
-    };
+    // Compacted in this turn, heard or not yet: with its end, or after a crash, the session is let go.
+    let compacted = world.sims[&session.provider].compacted_in;
+    if open.is_some_and(|t| t.record.compacted || (compacted.is_some() && t.record.prompt == compacted)) {
+        return;
+    }
+    // The turn that goes on is judged when it has ended: until then its prompt and reply are on their way. One that goes on
+    // with a reply that was cut off stands on what it has told before.
+    let asked = open.filter(|t| !t.record.go_on).and_then(|turn| match session.turns.split_last() {
+        Some((last, before)) if last.turn == turn.record.id => Some((turn.record.known_before, before)),
+        _ => None,
+    });
+    let (known, turns) = asked.unwrap_or((session.known_upto_seq, &session.turns[..]));
+    let growing = open.and_then(|t| t.record.reply).map(|reply| reply.id);
     let held = marks(&history);
     let count = |mark: &str| held.get(mark).copied().unwrap_or(0);
-    for message in world.store.messages.iter().filter(|m| m.is_content()) {
+    for message in world.store.messages.iter().filter(|m| m.is_content() && Some(m.id) != growing) {
         let seq = message.seq;
         let holds = |r: &changeover_core::seq::SeqRange| (r.from..=r.to).contains(&seq);
         let as_history = turns.iter().flat_map(|t| &t.told).filter(|r| holds(r)).count();

@@ -7,7 +7,6 @@ use changeover_core::{
     event::{Keeps, Kept},
     id::ThreadId,
     message::{Message, Role},
-    part::{PartBody, WorkStatus},
     provider::{ApprovalMode, ProviderId, Target},
     turn::state::{Late, OpenTurn, Pending, ThreadState},
 };
@@ -37,22 +36,26 @@ pub fn real_manners() -> [Manner; 3] {
         failed_answered: Kept::Everything,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Everything,
-        killed_answered: Kept::Unknown,
         rewinds: true,
     };
     let codex = Keeps {
         failed_unanswered: Kept::PromptOnly,
-        failed_answered: Kept::Unknown,
+        failed_answered: Kept::Everything,
         interrupted_unanswered: Kept::PromptOnly,
         interrupted_answered: Kept::Unknown,
-        killed_answered: Kept::Unknown,
         rewinds: true,
     };
-    let practice = Keeps { killed_answered: Kept::PromptOnly, rewinds: false, ..claude };
+    let practice = Keeps { rewinds: false, ..claude };
     [
-        Manner { keeps: claude, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
-        Manner { keeps: codex, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
-        Manner { keeps: practice, forks: false, anchors: Anchors::Never, says_id_at_once: true },
+        Manner { keeps: claude, killed: Kept::Unknown, forks: true, anchors: Anchors::Turns, says_id_at_once: false },
+        Manner { keeps: codex, killed: Kept::Unknown, forks: false, anchors: Anchors::Turns, says_id_at_once: true },
+        Manner {
+            keeps: practice,
+            killed: Kept::PromptOnly,
+            forks: false,
+            anchors: Anchors::Never,
+            says_id_at_once: true,
+        },
     ]
 }
 
@@ -63,9 +66,9 @@ pub fn load(store: &Store, sims: &BTreeMap<ProviderId, Sim>, now: Millis) -> Thr
     let mut late = BTreeMap::new();
     for message in content.iter().filter(|m| m.role == Role::Assistant) {
         for part in message.parts.iter().filter(|p| !p.superseded) {
-            if let PartBody::Command { command, status: WorkStatus::Running, .. } = &part.body {
+            if let Some(work) = Late::of(message.id, part) {
                 let place = (message.provider.clone().expect("a reply has its provider"), part.key.clone());
-                late.insert(place, Late { message: message.id, command: command.clone() });
+                late.insert(place, work);
             }
         }
     }

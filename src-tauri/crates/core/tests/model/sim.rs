@@ -28,6 +28,9 @@ pub enum Anchors {
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     pub keeps: Keeps,
+    /// What stands in its history when its process was killed in the middle of a reply: no adapter declares it, and `step` does
+    /// not ask (T10).
+    pub killed: Kept,
     /// A rewind makes a new session and leaves the old one as it is.
     pub forks: bool,
     pub anchors: Anchors,
@@ -57,6 +60,8 @@ pub struct Sim {
     /// The session that a session was forked from, all the way.
     pub roots: BTreeMap<String, String>,
     pub live: Option<Live>,
+    /// The prompt in whose turn it has last compacted its history.
+    pub compacted_in: Option<PromptId>,
     made: u32,
 }
 
@@ -108,6 +113,7 @@ pub enum Move {
     Ask,
     TakeBack,
     Context,
+    Compact,
     Complete,
     EndEmpty,
     Stop,
@@ -121,7 +127,15 @@ pub fn failure(kind: FailureKind) -> Failure {
 
 impl Sim {
     pub fn new(provider: ProviderId, manner: Manner) -> Self {
-        Self { provider, manner, sessions: BTreeMap::new(), roots: BTreeMap::new(), live: None, made: 0 }
+        Self {
+            provider,
+            manner,
+            sessions: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            live: None,
+            compacted_in: None,
+            made: 0,
+        }
     }
 
     fn name(&mut self, what: &str) -> String {
@@ -240,8 +254,12 @@ impl Sim {
         if !turn.answered {
             return vec![Request, Retry, Think, Say, Say, Say, Say, Run, Ask, Fail, Fail, EndEmpty, Stop, Die];
         }
-        let mut moves =
-            vec![Say, Say, Line, Void, Run, Ask, Context, Retry, Complete, Complete, Complete, Fail, Stop, Die];
+        let mut moves = vec![
+            Say, Say, Line, Line, Void, Run, Ask, Context, Retry, Complete, Complete, Complete, Fail, Fail, Stop, Die,
+        ];
+        if turn.start > 3 {
+            moves.push(Compact);
+        }
         if !live.running.is_empty() {
             moves.extend([Print, RunEnd]);
         }
@@ -264,7 +282,7 @@ impl Sim {
     /// Does it. `b` decides what is left open.
     pub fn make(&mut self, step: Move, b: u8) {
         let item = |n: u32| format!("i{n}");
-        let Self { manner, sessions, live, made, provider, .. } = self;
+        let Self { manner, sessions, live, made, provider, compacted_in, .. } = self;
         let Some(live) = live.as_mut().filter(|l| !l.dead) else { return };
         let history = sessions.get_mut(&live.id).expect("a live session is there");
         let Some(turn) = live.turn.as_mut() else {
@@ -364,6 +382,14 @@ impl Sim {
             Move::Context => {
                 live.events.push_back(RuntimeEvent::Context(ContextFigure { used: u64::from(b) * 10, window: None }));
             }
+            Move::Compact => {
+                // All that was there before this turn is a summary now, of which nobody knows what it holds.
+                let summary = Entry { kind: Kind::Reply, text: "in short".into(), anchor: None };
+                history.splice(..turn.start, [summary]);
+                turn.start = 1;
+                *compacted_in = Some(turn.prompt);
+                live.events.push_back(RuntimeEvent::Compacted);
+            }
             Move::Complete => live.end(history, Kept::Everything, Ended::Completed, manner.anchors, made, true),
             // Nobody knows what it holds then (R058).
             Move::EndEmpty => live.end(history, any(b, false), Ended::Completed, manner.anchors, made, true),
@@ -377,6 +403,12 @@ impl Sim {
                 let keeps = manner.keeps;
                 let kept = if turn.answered { keeps.failed_answered } else { keeps.failed_unanswered };
                 let kept = really(kept, turn, b);
+                // What the cut has made void is no part of the reply any more (S2).
+                if kept == Kept::Everything && b.is_multiple_of(3) && !turn.line.is_empty() {
+                    turn.line.clear();
+                    live.events.push_back(RuntimeEvent::Superseded { items: vec![item(turn.item)] });
+                    turn.item += 1;
+                }
                 let kind = match b % 4 {
                     0 | 1 => FailureKind::Unavailable,
                     2 => FailureKind::RateLimited,
@@ -434,7 +466,7 @@ impl Live {
     fn kill(&mut self, history: &mut Vec<Entry>, manner: &Manner, b: u8) {
         self.running.clear();
         let Some(mut turn) = self.turn.take() else { return };
-        let kept = if turn.answered { really(manner.keeps.killed_answered, &turn, b) } else { any(b, false) };
+        let kept = if turn.answered { really(manner.killed, &turn, b) } else { any(b, false) };
         let mut made = 0;
         turn.keep(history, kept, &mut made, Anchors::Never);
     }

@@ -10,7 +10,7 @@ use changeover_core::{
     provider::{ProviderId, Target},
     session::SessionRecord,
     turn::{
-        record::{Approval, Queued, TurnRecord},
+        record::{Approval, Queued, TurnPhase, TurnRecord},
         write::Write,
     },
 };
@@ -62,7 +62,9 @@ impl Store {
     fn holds_what_was_answered(&self, turn: &TurnRecord) {
         let reply = self.message(turn.reply.expect("answered").id);
         assert_eq!((reply.role, reply.provider.as_ref()), (Role::Assistant, Some(&turn.target.provider)));
-        if let Some(handover) = &turn.handover {
+        // A later attempt of a turn with a reply leaves its notice when it is answered itself.
+        let answered = matches!(turn.phase, TurnPhase::Streaming | TurnPhase::Waiting | TurnPhase::Completed);
+        if let Some(handover) = turn.handover.as_ref().filter(|_| answered) {
             let notice = self.messages.iter().rev().find_map(|m| match &m.notice {
                 Some(Notice::Handover(h)) => Some((m.id, h)),
                 _ => None,
@@ -75,7 +77,7 @@ impl Store {
                 "the exact text stands beside the notice (T4)"
             );
         }
-        if !turn.phase.is_terminal() {
+        if matches!(turn.phase, TurnPhase::Streaming | TurnPhase::Waiting) {
             let stamp = reply.session.as_ref().expect("simulated CLIs always say their session");
             let session = &self.sessions[&turn.target.provider];
             assert_eq!((&session.session_id, session.incarnation), (&stamp.id, stamp.incarnation));
@@ -149,6 +151,7 @@ pub fn write_message(messages: &mut [Message], write: &Write) {
             }
         }
         Write::MessageModel { message, model } => of(messages, message).model = Some(model.clone()),
+        Write::MessageSession { message, session } => of(messages, message).session.clone_from(session),
         Write::Part { message, part } => put(of(messages, message), part),
         Write::Chunk { message, key, text } => append(of(messages, message), key, text),
         Write::PartStatus { message, key, status, exit_code } => {

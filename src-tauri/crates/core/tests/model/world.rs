@@ -25,7 +25,7 @@ use changeover_core::{
     turn::{
         self,
         record::{ApprovalState, TurnPhase},
-        state::{Change, Effect, Input, Response, ResumeAt, ThreadState},
+        state::{Change, Effect, Input, Outlook, Response, ResumeAt, ThreadState},
         write::Write,
     },
 };
@@ -407,13 +407,19 @@ impl World {
         let message = &self.store.messages[at];
         let (id, seq, text) = (message.id, message.seq, message.text());
         let client_id = format!("client-{}", self.sent);
-        let target = target(provider, ApprovalMode::Ask);
+        let target = target(provider.clone(), ApprovalMode::Ask);
         let input = Input::Again { client_id, message: id, seq, text, target };
-        if self.state.turn.is_none() {
-            self.last = Some(input.clone());
-            super::check::sent_again(self, seq);
+        if self.state.turn.is_some() {
+            return self.input(input);
         }
+        self.last = Some(input.clone());
+        super::check::sent_again(self, seq);
+        let foreseen = self.state.outlook_again(&provider, seq);
         self.input(input);
+        if let Some(Report::Prepare { transition, scope, from, .. }) = self.reports.back() {
+            let outlook = Outlook { transition: *transition, scope: scope.clone(), from: from.clone() };
+            assert_eq!(foreseen, outlook, "H1: preview and turn agree");
+        }
     }
 
     /// Whether the request would reach `step`: what has its turn on disk is answered from there.

@@ -35,7 +35,6 @@ pub fn keeps(kept: Kept, rewinds: bool) -> Keeps {
         failed_answered: kept,
         interrupted_unanswered: kept,
         interrupted_answered: kept,
-        killed_answered: kept,
         rewinds,
     }
 }
@@ -363,6 +362,8 @@ pub fn begun(turn: u128, client_id: &str, message: u128, message_seq: Seq, provi
         phase: TurnPhase::Preparing,
         attempt: 1,
         gone: false,
+        go_on: false,
+        compacted: false,
         prompt: None,
         session: None,
         anchor_before: None,

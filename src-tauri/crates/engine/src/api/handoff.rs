@@ -11,6 +11,7 @@ use changeover_core::{
 use super::{
     Api,
     error::{ApiError, ErrorCode},
+    turn,
     types::{HandoffPreviewParams, HandoffPreviewResponse, HandoffTextResponse, LeftOutRow, MessageParams},
 };
 use crate::{
@@ -32,7 +33,11 @@ pub(super) async fn preview(api: &Api<'_>, params: HandoffPreviewParams) -> Resu
             api.inner.summary_view(summary).target
         }
     };
-    let preview = api.inner.ask(params.thread_id, |reply| Request::Preview(target.clone(), reply)).await??;
+    let again = match params.message_id {
+        None => None,
+        Some(id) => Some(turn::failed_message(api, params.thread_id, id).await?.seq),
+    };
+    let preview = api.inner.ask(params.thread_id, |reply| Request::Preview(target.clone(), again, reply)).await??;
     view(api.inner, params.thread_id, preview, params.with_text).await
 }
 

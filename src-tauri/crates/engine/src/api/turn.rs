@@ -1,7 +1,8 @@
 //! `turn/…` and `queue/…`: sending, stopping, waiting.
 
 use changeover_core::{
-    message::{MessageState, Role},
+    id::{MessageId, ThreadId},
+    message::{Message, MessageState, Role},
     turn::{
         record::TurnRecord,
         state::{Input, Refusal, Response},
@@ -47,11 +48,7 @@ fn check(client_id: &str, text: &str) -> Result<(), ApiError> {
 
 impl Api<'_> {
     /// The answer to a request that was already taken (a client that asks twice gets the same turn).
-    async fn known(
-        &self,
-        thread: changeover_core::id::ThreadId,
-        client_id: &str,
-    ) -> Result<Option<TurnStartResponse>, ApiError> {
+    async fn known(&self, thread: ThreadId, client_id: &str) -> Result<Option<TurnStartResponse>, ApiError> {
         let store = self.inner.store.clone();
         let client = client_id.to_owned();
         let known: Option<TurnRecord> = read(move || store.turn_by_client_id(thread, &client)).await?;
@@ -62,11 +59,7 @@ impl Api<'_> {
         }))
     }
 
-    async fn begin(
-        &self,
-        thread: changeover_core::id::ThreadId,
-        start: impl Fn() -> Start,
-    ) -> Result<TurnStartResponse, ApiError> {
+    async fn begin(&self, thread: ThreadId, start: impl Fn() -> Start) -> Result<TurnStartResponse, ApiError> {
         let started = self.inner.ask(thread, |reply| Request::Start(start(), reply)).await??;
         Ok(match started {
             Started::Changed(preview) => TurnStartResponse::Changed {
@@ -99,19 +92,18 @@ pub(super) async fn start(api: &Api<'_>, params: TurnStartParams) -> Result<Turn
     .await
 }
 
-pub(super) async fn again(api: &Api<'_>, params: TurnAgainParams) -> Result<TurnStartResponse, ApiError> {
-    check(&params.client_turn_id, "again")?;
-    if let Some(known) = api.known(params.thread_id, &params.client_turn_id).await? {
-        return Ok(known);
-    }
-    let (store, thread, id) = (api.inner.store.clone(), params.thread_id, params.message_id);
+/// A message that can be sent again (T8): refused, or failed, which is one whose reply did not end well.
+///
+/// # Errors
+/// `Refused` where it cannot; the store's.
+pub(super) async fn failed_message(api: &Api<'_>, thread: ThreadId, id: MessageId) -> Result<Message, ApiError> {
+    let store = api.inner.store.clone();
     let (message, next) = read(move || {
         let message = store.read_message(thread, id)?;
         let next = store.content_after(thread, message.seq)?;
         Ok((message, next))
     })
     .await?;
-    // T8: refused, or failed: a failed message is one whose reply did not end well.
     let unanswered = message.state == MessageState::NotAnswered;
     let failed = next.is_some_and(|reply| {
         reply.role == Role::Assistant && matches!(reply.state, MessageState::Failed | MessageState::Interrupted)
@@ -120,19 +112,29 @@ pub(super) async fn again(api: &Api<'_>, params: TurnAgainParams) -> Result<Turn
         return Err(ApiError::new(ErrorCode::Refused, "Only a message that was refused or failed can be sent again.")
             .hint("Write a new message instead."));
     }
+    Ok(message)
+}
+
+pub(super) async fn again(api: &Api<'_>, params: TurnAgainParams) -> Result<TurnStartResponse, ApiError> {
+    check(&params.client_turn_id, "again")?;
+    if let Some(known) = api.known(params.thread_id, &params.client_turn_id).await? {
+        return Ok(known);
+    }
+    let thread = params.thread_id;
+    let message = failed_message(api, thread, params.message_id).await?;
     let text = message.text();
     api.begin(thread, || Start {
         client_id: params.client_turn_id.clone(),
         text: text.clone(),
         target: params.target.clone(),
-        preview_hash: None,
+        preview_hash: params.preview_hash.clone(),
         again: Some((message.id, message.seq)),
     })
     .await
 }
 
 impl Api<'_> {
-    async fn input(&self, thread: changeover_core::id::ThreadId, input: Input) -> Result<Nothing, ApiError> {
+    async fn input(&self, thread: ThreadId, input: Input) -> Result<Nothing, ApiError> {
         match self.inner.ask(thread, |reply| Request::Input(input.clone(), reply)).await? {
             Response::Refused(refusal) => Err(refused(refusal)),
             _ => Ok(Nothing {}),

@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 use changeover_core::{
     Millis,
     event::RuntimeEvent,
-    handoff::items::Scope,
     id::{MessageId, ThreadId},
-    message::SessionStamp,
     notice::Handover,
     provider::{ProviderId, Target},
     seq::Seq,
-    transition::{self, Transition},
+    transition::Transition,
     turn::{
         self,
         record::Queued,
-        state::{Input, OpenTurn, Response, ThreadState},
+        state::{Input, OpenTurn, Outlook, Response, ThreadState},
     },
 };
 use tokio::sync::{mpsc, oneshot};
@@ -47,8 +45,8 @@ pub(crate) enum Request {
     Input(Input, oneshot::Sender<Response>),
     /// `turn/start`: sends if what would be told is what was previewed.
     Start(Start, oneshot::Sender<Result<Started, ApiError>>),
-    /// What the next turn would be.
-    Preview(Target, oneshot::Sender<Result<Preview, ApiError>>),
+    /// What the next turn would be, or that of a message that is sent again.
+    Preview(Target, Option<Seq>, oneshot::Sender<Result<Preview, ApiError>>),
     /// What is live, after all that was shown is on disk.
     Snapshot(oneshot::Sender<Snapshot>),
     /// Ends the provider's session, unless a turn is open on it; says whether none is.
@@ -257,8 +255,8 @@ impl Actor {
                 let started = self.start_turn(start).await;
                 let _ = reply.send(started);
             }
-            Request::Preview(target, reply) => {
-                let preview = self.preview(target, None).await;
+            Request::Preview(target, again, reply) => {
+                let preview = self.preview(target, again).await;
                 let _ = reply.send(preview);
             }
             Request::Snapshot(reply) => {
@@ -302,15 +300,12 @@ impl Actor {
         Ok(Started::Response(self.response.take().unwrap_or(Response::Done)))
     }
 
-    /// What the next turn would be, by the same functions as the turn itself.
-    async fn preview(&mut self, target: Target, message: Option<Seq>) -> Result<Preview, ApiError> {
-        let prompt = message.unwrap_or(self.state.next_seq);
-        let besides = self.state.content_besides(prompt);
-        let session = self.state.sessions.get(&target.provider);
-        let transition = transition::decide(session.map(|s| s.known_upto_seq), besides);
-        let own = session.map(|s| SessionStamp { id: s.session_id.clone(), incarnation: s.incarnation });
-        let scope = Scope { after: transition.after_seq, upto: besides.unwrap_or(0), prompt: Some(prompt), own };
-        let from = self.state.answered_by.clone();
+    /// What the next turn would be, by the same functions as the turn itself; `again`: that of a message that is sent again.
+    async fn preview(&mut self, target: Target, again: Option<Seq>) -> Result<Preview, ApiError> {
+        let Outlook { transition, scope, from } = match again {
+            None => self.state.outlook(&target.provider, self.state.next_seq),
+            Some(message) => self.state.outlook_again(&target.provider, message),
+        };
         let handover = prepare::handover(&self.inner, self.thread, &target, transition, scope, from)
             .await
             .map_err(|failure| ApiError::new(ErrorCode::Internal, failure.message))?;

@@ -146,6 +146,7 @@ impl Actor {
                     tokio::spawn(async move { opened.session.close().await });
                     return;
                 }
+                self.inner.provider_opened(&target.provider);
                 self.lives.add(&target, opened, resume, token, clock::now());
                 self.input(input).await;
             }
@@ -184,7 +185,12 @@ impl Actor {
             let session_id = resume.as_ref().map(|r| r.session_id.clone());
             let spec = SessionSpec {
                 folder: folder.into(),
-                resume: resume.map(|r| Resume { session_id: r.session_id, anchor: r.anchor, rewind: r.rewind }),
+                resume: resume.map(|r| Resume {
+                    session_id: r.session_id,
+                    anchor: r.anchor,
+                    rewind: r.rewind,
+                    fork: false,
+                }),
                 model: target.model.clone(),
                 effort: target.effort.clone(),
                 mode: target.mode,
@@ -215,6 +221,11 @@ impl Actor {
         }
         let mut told = false;
         loop {
+            if let Some(pages) = fault::disk_pages()
+                && let Err(error) = self.inner.store.limit_pages(pages).await
+            {
+                tracing::warn!(%error, "the disk keeps its size");
+            }
             match self.inner.store.commit(self.thread, writes.clone()).await {
                 Ok(_) => break,
                 Err(error) if error.is_retryable() => {

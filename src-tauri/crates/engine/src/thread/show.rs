@@ -38,6 +38,7 @@ fn event_of_write(write: Write) -> Option<EventBody> {
         Write::Approval(approval) => EventBody::Approval { approval },
         Write::Append { .. }
         | Write::Chunk { .. }
+        | Write::MessageSession { .. }
         | Write::Session(_)
         | Write::DropSession { .. }
         | Write::Turn { .. }

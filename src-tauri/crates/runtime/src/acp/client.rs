@@ -128,6 +128,17 @@ impl AcpRuntime {
         }
     }
 
+    /// A program that is part of the app is not installed by itself.
+    fn lost(&self, failure: Failure) -> Failure {
+        match &self.agent.program {
+            Program::BuiltIn(path) if failure.kind == FailureKind::NotInstalled => {
+                let message = format!("{} is a part of Changeover that cannot be run", path.display());
+                Failure::new(FailureKind::NotInstalled, message).hint("Install Changeover again.")
+            }
+            _ => failure,
+        }
+    }
+
     /// Starts the agent and shakes hands.
     async fn start(&self, env: &Environment, folder: PathBuf) -> Result<(Greeted, Link), Failure> {
         check_folder(&folder)?;
@@ -140,7 +151,7 @@ impl AcpRuntime {
             }
         }
         let args = self.agent.args.iter().map(Into::into).collect();
-        let spawned = found.launch(args, folder, env).spawn()?;
+        let spawned = found.launch(args, folder, env).spawn().map_err(|failure| self.lost(failure))?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
         let (events, inbox) = mpsc::channel(EVENTS_BOUND);
         let (notes, noted) = mpsc::unbounded_channel();
@@ -219,7 +230,7 @@ impl AcpRuntime {
             Ok(Err(problem)) => description.problem = Some(problem),
             Err(_) => {
                 let message = format!("the agent gave no sign of life in {} s", LOOK_LIMIT.as_secs());
-                description.problem = Some(Failure::new(FailureKind::Unavailable, message));
+                description.problem = Some(detect::slow(message));
             }
         }
         description

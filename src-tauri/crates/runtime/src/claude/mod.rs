@@ -48,13 +48,11 @@ impl Claude {
 ///
 /// - A failed or interrupted prompt stays. Of the reply stays every block that was whole, and after an interrupt the words so
 ///   far too; what a cut has made void is told as `Superseded`, so the rest is the reply.
-/// - Its file is written behind: a kill may lose a prompt that was taken and a block that was told. Unknown, then.
 const KEEPS: Keeps = Keeps {
     failed_unanswered: Kept::PromptOnly,
     failed_answered: Kept::Everything,
     interrupted_unanswered: Kept::PromptOnly,
     interrupted_answered: Kept::Everything,
-    killed_answered: Kept::Unknown,
     rewinds: true,
 };
 
@@ -64,7 +62,7 @@ impl AgentRuntime for Claude {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resume: true, fork: false, usage: true, mcp: true, keeps: KEEPS }
+        Capabilities { resume: true, fork: true, usage: true, mcp: true, keeps: KEEPS }
     }
 
     fn describe<'a>(&'a self, env: &'a Environment) -> BoxFuture<'a, Description> {
@@ -130,11 +128,11 @@ fn arguments(spec: &SessionSpec) -> Vec<OsString> {
     args.push(format!("--disallowedTools={NOT_OFFERED}"));
     args.extend(spec.model.as_ref().map(|model| format!("--model={model}")));
     args.extend(spec.effort.as_ref().map(|effort| format!("--effort={effort}")));
-    if let Some(Resume { session_id, anchor, rewind }) = &spec.resume {
+    if let Some(Resume { session_id, anchor, rewind, fork }) = &spec.resume {
         args.push(format!("--resume={session_id}"));
         // Also where nothing is to be taken back: if its file lost the anchor, it says so instead of going on with a hole.
         args.extend(anchor.as_ref().map(|anchor| format!("--resume-session-at={anchor}")));
-        if *rewind {
+        if *rewind || *fork {
             // In place the cut is a pointer that a kill loses, and the old branch would be back: only a copy is for good.
             args.push("--fork-session".into());
         }
@@ -179,7 +177,7 @@ mod tests {
     fn spec() -> SessionSpec {
         SessionSpec {
             folder: "/w".into(),
-            resume: Some(Resume { session_id: "s-1".into(), anchor: Some("u-1".into()), rewind: true }),
+            resume: Some(Resume { session_id: "s-1".into(), anchor: Some("u-1".into()), rewind: true, fork: false }),
             model: Some("-x".into()),
             effort: Some("high".into()),
             mode: ApprovalMode::All,

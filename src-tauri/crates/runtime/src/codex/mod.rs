@@ -235,13 +235,13 @@ impl AgentRuntime for CodexRuntime {
             usage: true,
             mcp: true,
             // Proved in tests/contract/codex/sessions.rs: the prompt stays. Of half a reply what was whole stays (a text before a
-            // tool call, the call), what streamed does not: that is neither everything nor the prompt alone.
+            // tool call, the call), what streamed does not. After a failure that is told as void, so the rest is the reply; after
+            // an interrupt it is shown as it was, and then neither everything nor the prompt alone is what stays.
             keeps: Keeps {
                 failed_unanswered: Kept::PromptOnly,
-                failed_answered: Kept::Unknown,
+                failed_answered: Kept::Everything,
                 interrupted_unanswered: Kept::PromptOnly,
                 interrupted_answered: Kept::Unknown,
-                killed_answered: Kept::Unknown,
                 rewinds: true,
             },
         }
@@ -251,13 +251,12 @@ impl AgentRuntime for CodexRuntime {
         async move {
             tokio::time::timeout(DETECTION, self.detect(env)).await.unwrap_or_else(|_| {
                 let found = self.program(env).ok();
-                let kind = changeover_core::failure::FailureKind::Unavailable;
                 Description {
                     found: found.as_ref().map(|found| found.how.to_owned()),
                     path: found.map(|found| found.path),
                     version: None,
                     login: Login::Unknown,
-                    problem: Some(Failure::new(kind, "Codex did not answer within 10 seconds")),
+                    problem: Some(detect::slow("Codex did not answer within 10 seconds")),
                 }
             })
         }

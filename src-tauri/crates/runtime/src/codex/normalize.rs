@@ -278,7 +278,10 @@ impl Normalizer {
                 self.cut(out);
                 Ended::Interrupted
             }
-            "failed" => Ended::Failed(failure::of_turn(turn.error.as_ref(), &self.limits)),
+            "failed" => {
+                self.void(out);
+                Ended::Failed(failure::of_turn(turn.error.as_ref(), &self.limits))
+            }
             other => Ended::Failed(Failure::new(
                 FailureKind::Protocol,
                 format!("Codex ended a turn with a status that is not known: {other}"),
@@ -324,12 +327,17 @@ impl Normalizer {
         out.push(RuntimeEvent::Context(ContextFigure { used: usage.last.total_tokens, window }));
     }
 
-    /// The request failed and goes out again: what it had begun is void, what it had finished stands (S2).
-    fn retry(&mut self, note: ErrorNote, out: &mut Vec<RuntimeEvent>) {
+    /// What a request that failed had begun and not finished: it is not in the history either.
+    fn void(&mut self, out: &mut Vec<RuntimeEvent>) {
         let open = std::mem::take(&mut self.open);
         if !open.is_empty() {
             out.push(RuntimeEvent::Superseded { items: open });
         }
+    }
+
+    /// The request failed and goes out again: what it had begun is void, what it had finished stands (S2).
+    fn retry(&mut self, note: ErrorNote, out: &mut Vec<RuntimeEvent>) {
+        self.void(out);
         let (attempt, max) = tries(&note.error.message);
         let why = note.error.additional_details.as_deref().unwrap_or(&note.error.message);
         out.push(RuntimeEvent::Retrying { attempt, max, message: failure::words(why) });

@@ -228,7 +228,12 @@ async fn open_thread(server: &Server, spec: &SessionSpec) -> Result<Thread, Fail
         Some(resume) => {
             params.insert("threadId".into(), resume.session_id.as_str().into());
             params.insert("excludeTurns".into(), true.into());
-            server.call("thread/resume", params.into()).await?
+            if resume.fork {
+                params.insert("lastTurnId".into(), resume.anchor.as_deref().into());
+                server.call("thread/fork", params.into()).await?
+            } else {
+                server.call("thread/resume", params.into()).await?
+            }
         }
     };
     let id = opened["thread"]["id"].as_str();
@@ -284,8 +289,8 @@ async fn finish(
 ) -> Result<Opened, Failure> {
     let settled = async {
         let rewound = match &spec.resume {
-            Some(resume) => rewind(&server, &thread.id, resume).await?,
-            None => false,
+            Some(resume) if !resume.fork => rewind(&server, &thread.id, resume).await?,
+            _ => false,
         };
         let settings = server.call("config/read", json!({"includeLayers": true, "cwd": spec.folder})).await?;
         Ok((rewound, own_window(&settings)))

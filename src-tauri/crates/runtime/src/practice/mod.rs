@@ -23,14 +23,12 @@ use crate::{
 /// Names the folder in which the practice agent keeps its sessions; without it they live as long as its process.
 pub const HOME: &str = "CHANGEOVER_PRACTICE_HOME";
 
-/// What the practice agent keeps: a prompt as soon as it comes, a reply when its turn ends, however it ends; a reply that the
-/// process did not live to end is lost. It cannot go back. Each line is proved in `tests/practice.rs`.
+/// What the practice agent keeps: a prompt as soon as it comes, a reply when its turn ends, however it ends. It cannot go back. Each line is proved in `tests/practice.rs`.
 pub const KEEPS: Keeps = Keeps {
     failed_unanswered: Kept::PromptOnly,
     failed_answered: Kept::Everything,
     interrupted_unanswered: Kept::PromptOnly,
     interrupted_answered: Kept::Everything,
-    killed_answered: Kept::PromptOnly,
     rewinds: false,
 };
 

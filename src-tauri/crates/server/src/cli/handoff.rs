@@ -47,7 +47,8 @@ impl HandoffCommand {
             Some(provider) => Target { provider, model, effort: None, mode: own.mode },
             None => Target { model: model.or(own.model.clone()), ..own },
         };
-        let params = HandoffPreviewParams { thread_id: thread, target: Some(target), with_text: true };
+        let params =
+            HandoffPreviewParams { thread_id: thread, target: Some(target), message_id: None, with_text: true };
         let preview: HandoffPreviewResponse = session.connection.ask("handoff/preview", &params).await?;
         if self.common.json {
             output::json(&preview)?;

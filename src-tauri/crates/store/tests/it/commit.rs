@@ -3,9 +3,10 @@
 use changeover_core::{
     approval::{ApprovalRequest, ApprovalSubject},
     failure::{Failure, FailureKind},
+    handoff::items::{ItemSizes, Scope},
     id::{ApprovalId, QueuedId},
-    message::{Message, MessageState, Role},
-    notice::{Handover, Notice},
+    message::{Message, MessageState, Role, SessionStamp},
+    notice::{Handover, ItemKind, Notice},
     part::{FileDelta, Part, PartBody, PlanEntry, WorkStatus},
     provider::ProviderId,
     seq::SeqRange,
@@ -369,4 +370,27 @@ fn what_is_not_there_is_named() {
     world.put(vec![append(user(1, "q"))]);
     let error = world.store.commit_blocking(thread_id(8), vec![done(message_id(1))]).unwrap_err();
     assert!(matches!(error, StoreError::NoSuchMessage(_)));
+}
+
+/// B8: a reply that another attempt went on with is of the session that it went to, in what is read and in what is told.
+#[test]
+fn a_reply_can_change_its_session_while_it_is_open() {
+    let world = world();
+    let stamp = |id: &str, incarnation| SessionStamp { id: id.into(), incarnation };
+    let id = message_id(2);
+    world.put(vec![append(user(1, "q")), append(Message { session: Some(stamp("s", 0)), ..reply(2) })]);
+    world.put(vec![Write::Part { message: id, part: Part::text("t", "a") }]);
+    world.put(vec![Write::MessageSession { message: id, session: Some(stamp("s", 1)) }, done(id)]);
+    assert_eq!(world.store.read_message(world.thread, id).unwrap().session, Some(stamp("s", 1)));
+    let told = |own| {
+        let scope = Scope { after: 0, upto: 2, prompt: None, own };
+        let mut sizes = world.store.item_sizes(world.thread, &scope).unwrap();
+        sizes.last(ItemKind::Assistant).unwrap().map(|item| item.place.seq)
+    };
+    assert_eq!((told(Some(stamp("s", 1))), told(Some(stamp("s", 0))), told(None)), (None, Some(2), Some(2)));
+    world.put(vec![Write::MessageSession { message: id, session: None }]);
+    assert_eq!(
+        (world.store.read_message(world.thread, id).unwrap().session, told(Some(stamp("s", 1)))),
+        (None, Some(2))
+    );
 }

@@ -142,6 +142,8 @@ pub fn turn(n: u128, phase: TurnPhase) -> TurnRecord {
         phase,
         attempt: 1,
         gone: false,
+        go_on: false,
+        compacted: false,
         prompt: None,
         session: None,
         anchor_before: None,

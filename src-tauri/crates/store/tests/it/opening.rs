@@ -276,3 +276,47 @@ fn s1_a_full_disk_is_said_and_it_goes_on_when_there_is_room() {
     store.check_integrity().unwrap();
     drop(folder);
 }
+
+/// An end that nobody vouched for leads to a check, also when the app ends before it was through: the mark of a clean end says
+/// that the database is sound.
+#[test]
+fn s5_a_check_that_was_cut_off_is_made_by_the_next_start() {
+    let world = world();
+    let path = world.path();
+    let long = "x".repeat(50_000);
+    world.put((1..=400).map(|n| append(user(n, &format!("{n} {long}")))).collect());
+    drop(world.store);
+    let unclean = || fs::remove_file(path.with_file_name("changeover.db.closed")).unwrap();
+    unclean();
+
+    let store = open(&path).unwrap();
+    assert!(!store.ended_cleanly());
+    drop(store);
+    let store = open(&path).unwrap();
+    assert!(!store.ended_cleanly(), "nobody has checked it yet");
+    // Cut off in the middle, before it began, or just through: closing neither waits for the rest nor lies about it.
+    let checking = std::thread::spawn({
+        let store = store.clone();
+        move || store.check_integrity()
+    });
+    store.stop_checking();
+    let checked = checking.join().unwrap();
+    assert!(matches!(checked, Ok(()) | Err(StoreError::Closed)), "{checked:?}");
+    drop(store);
+    let store = open(&path).unwrap();
+    assert_eq!(store.ended_cleanly(), checked.is_ok());
+    drop(store);
+    if checked.is_ok() {
+        unclean();
+    }
+
+    let store = open(&path).unwrap();
+    store.stop_checking();
+    assert!(matches!(store.check_integrity(), Err(StoreError::Closed)), "none begins any more");
+    drop(store);
+    let store = open(&path).unwrap();
+    assert!(!store.ended_cleanly());
+    store.check_integrity().unwrap();
+    drop(store);
+    assert!(open(&path).unwrap().ended_cleanly());
+}

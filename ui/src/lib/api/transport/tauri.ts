@@ -53,8 +53,10 @@ export function tauriTransport(): Transport {
   let listener: Listener | null = null;
   let pause = FIRST_PAUSE_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let opened: () => void;
+  const everOpen = new Promise<void>((resolve) => (opened = resolve));
 
-  /** The channel goes with the first `event/watch`; requests of the page wait for it on the other side. */
+  /** The channel goes with the first `event/watch`. */
   async function open() {
     clearTimeout(timer);
     // `null` says that the connection ended: another channel, and what is in view is read again.
@@ -67,6 +69,7 @@ export function tauriTransport(): Transport {
     try {
       await invoke('rpc', { method: 'event/watch', params: { threadIds: [] }, channel });
       pause = FIRST_PAUSE_MS;
+      opened();
       listener?.line('open');
     } catch (error) {
       listener?.line('away', asApiError(error));
@@ -85,6 +88,9 @@ export function tauriTransport(): Transport {
       void open();
     },
     async call<M extends Method>(method: M, params: Params<M>) {
+      // What is asked before this page hears events would be missed in the answer and in them: a page that was loaded anew
+      // finds the line of the one before still open.
+      await everOpen;
       try {
         return await invoke<Response<M>>('rpc', { method, params });
       } catch (error) {

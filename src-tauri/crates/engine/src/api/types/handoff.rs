@@ -1,7 +1,7 @@
 //! Handovers, before and after.
 
 use changeover_core::{
-    id::ThreadId,
+    id::{MessageId, ThreadId},
     notice::{Handover, LeftOutReason},
     provider::Target,
     seq::Seq,
@@ -17,6 +17,8 @@ wire! {
         thread_id: ThreadId,
         /// For whom; absent: the thread's choice.
         #[serde(default)] target: Option<Target>,
+        /// A refused or failed message that would be sent again (T8); absent: a new one.
+        #[serde(default)] message_id: Option<MessageId>,
         /// With the exact text.
         #[serde(default)] with_text: bool,
     }

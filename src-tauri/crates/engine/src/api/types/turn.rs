@@ -62,6 +62,8 @@ wire! {
         message_id: MessageId,
         /// Who answers; absent: the thread's choice.
         #[serde(default)] target: Option<Target>,
+        /// The hash of the preview on screen (H1): if what would be told differs, nothing is sent.
+        #[serde(default)] preview_hash: Option<String>,
     }
     /// Sends the head of a queue that was held after a stop or a failure.
     pub struct QueueGoParams {

@@ -1,6 +1,6 @@
 /**
  * What the fake agents do, by plain rules on what they are asked:
- * `run`: commands · `approve`: asks first · `edit`: asks to change a file · `fail`: stops in the middle · `refuse`: never takes it ·
+ * `run`: commands · `approve` or `approve: COMMAND`: asks first · `edit`: asks to change a file · `fail`: stops in the middle · `refuse`: never takes it ·
  * `slow`: a long reply · `gone`: the session is gone · anything else: says a few words back.
  */
 import type { Message, Target } from '../../gen';
@@ -157,7 +157,8 @@ export async function play(
   }
   if (low.includes('approve') || low.includes('edit')) {
     const key = id('part');
-    add(reply, { ...command('rm -rf build', null, ''), key });
+    const wanted = asked.split('approve: ')[1] ?? 'rm -rf build';
+    add(reply, { ...command(wanted, null, ''), key });
     phase('waiting');
     engine.touch(thread, { mark: 'waiting' });
     const decision = await new Promise<string>((resolve) => {
@@ -177,17 +178,17 @@ export async function play(
         engine.ask(
           thread,
           current,
-          { type: 'command', command: 'rm -rf build', cwd: '/home/ana/code/parcel-api' },
+          { type: 'command', command: wanted, cwd: '/home/ana/code/parcel-api' },
           'The old build is in the way.',
           resolve,
         );
     });
     if (decision === 'deny')
       add(reply, {
-        ...part({ type: 'command', command: 'rm -rf build', status: 'declined', exitCode: null, output: '' }),
+        ...part({ type: 'command', command: wanted, status: 'declined', exitCode: null, output: '' }),
         key,
       });
-    else add(reply, { ...command('rm -rf build', 0, ''), key });
+    else add(reply, { ...command(wanted, 0, ''), key });
   }
   const words = low.includes('slow')
     ? `${ANSWER}\n\n${'More of the same, slowly. '.repeat(60)}`
