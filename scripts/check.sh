@@ -12,6 +12,9 @@ node scripts/check/arrows.mjs
 node scripts/check/licences.mjs
 node scripts/check/unused.mjs
 
+say "reports"
+node scripts/check/reports.mjs
+
 say "spelling"
 git ls-files -z | grep -zvE '(^|/)(package-lock\.json|Cargo\.lock|LICENSE)$|^tests/fixtures/|^ui/src/lib/api/gen\.ts$|\.(png|ico|icns|svg|woff2|snap|db|jsonl)$' |
   xargs -0 codespell --ignore-words scripts/check/spelling.txt

@@ -41,6 +41,8 @@ cmd:WebKitWebDriver| webkit2gtk-driver    | /usr/bin/WebKitWebDriver | webkitgtk
 cmd:dbus-run-session| dbus                | dbus-daemon              | dbus             | -
 cmd:gnome-keyring-daemon| gnome-keyring   | gnome-keyring            | gnome-keyring    | -
 cmd:import        | imagemagick           | ImageMagick              | imagemagick      | -
+cmd:zsh           | zsh                   | zsh                      | zsh              | -
+cmd:fish          | fish                  | fish                     | fish             | fish
 cmd:xdotool       | xdotool               | xdotool                  | xdotool          | -
 font              | fonts-dejavu-core fontconfig | dejavu-sans-fonts fontconfig | ttf-dejavu fontconfig | -
 chromium          | chromium              | chromium                 | chromium         | --cask:chromium

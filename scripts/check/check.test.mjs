@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { allowed, arrows, impurities, strayTauriImports } from './arrows.mjs';
 import { acceptable, cargoLicences, npmLicences } from './licences.mjs';
 import { names, unclaimed, unused } from './unused.mjs';
+import { faults } from './reports.mjs';
 
 /** A made-up workspace: { crate: [dependency or [dependency, kind]] }; anything that is not ours has no dependencies but those named. */
 function workspace(graph) {
@@ -98,4 +99,20 @@ test('unused dependencies', () => {
   assert.deepEqual(unused(pkg, sources), ['serde', 'tauri-build (build)']);
   assert.equal(names('my_serde::x', 'serde'), false);
   assert.deepEqual(unclaimed('[workspace.dependencies]\na = "1"\nb-c = "1"\n\n[profile.dev]\ndebug = 1', new Set(['a'])), ['b-c']);
+});
+
+test('a report names tests that exist, or says why it has none', () => {
+  const table = [
+    '| id | what | tests |',
+    '| R001 | a | `r001_is_tested`, a word |',
+    '| R002 | b | `r002_is_not_there` |',
+    '| R003 | c | never |',
+    '| R004 | d | none: no such machine |',
+    '| R005 | e |',
+  ].join('\n');
+  assert.deepEqual(faults(table, new Set(['r001_is_tested'])), [
+    'R002: there is no test r002_is_not_there',
+    'R003 names no test and does not say why',
+    'not three columns: | R005 | e |',
+  ]);
 });

@@ -17,6 +17,8 @@ mod interrupt;
 mod mcp;
 mod one_engine;
 mod opencode;
+mod places;
 mod providers;
 mod refusal;
+mod reports;
 mod serve;

@@ -157,6 +157,7 @@ test('dark and light follow the system, or the setting', async ({ page }) => {
   const canvas = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   expect(await canvas()).toBe('rgb(23, 24, 26)');
   await page.getByTestId('settings').click();
+  await page.getByTestId('settings-appearance').click();
   await page.getByTestId('theme-light').click();
   expect(await canvas()).toBe('rgb(255, 255, 255)');
   expect(await calls(page, 'setting/put')).toEqual([{ name: 'ui.theme', value: 'light' }]);

@@ -1,56 +1,8 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, type Page, test } from '@playwright/test';
+import { Serving, skipped, why } from './serving';
 
 // The same page on the engine itself: `changeover serve` with the practice agent, which is no model and needs no account.
-const program = process.env.CHANGEOVER_BIN;
-test.skip(!program && !process.env.CI, 'CHANGEOVER_BIN names no program: `./dev test web` builds it and says where it is');
-
-/** An engine with a home and a data folder of its own. */
-class Serving {
-  readonly root = mkdtempSync(join(tmpdir(), 'changeover-web-'));
-  readonly project = join(this.root, 'parcel-api');
-  private child?: ChildProcess;
-
-  /** Starts it and returns the address with its one-time code. */
-  async start(): Promise<string> {
-    for (const folder of ['home', 'run', 'parcel-api']) mkdirSync(join(this.root, folder), { recursive: true });
-    const env = {
-      HOME: join(this.root, 'home'),
-      XDG_RUNTIME_DIR: join(this.root, 'run'),
-      PATH: '/usr/local/bin:/usr/bin:/bin',
-      SHELL: '/bin/sh',
-    };
-    const child = spawn(program as string, ['serve', '--data', join(this.root, 'data')], { env });
-    this.child = child;
-    return new Promise((resolve, reject) => {
-      let said = '';
-      const hear = (chunk: Buffer) => {
-        said += String(chunk);
-        const address = /http:\/\/127\.0\.0\.1:\d+\/#code=[0-9a-f]+/.exec(said)?.[0];
-        if (address) resolve(address);
-      };
-      child.stdout?.on('data', hear);
-      child.stderr?.on('data', hear);
-      child.once('exit', (code) => reject(new Error(`changeover serve ended (${code}): ${said}`)));
-    });
-  }
-
-  async stop(how: NodeJS.Signals = 'SIGTERM'): Promise<void> {
-    const child = this.child;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = new Promise((resolve) => child.once('exit', resolve));
-    child.kill(how);
-    await ended;
-  }
-
-  async end(): Promise<void> {
-    await this.stop();
-    rmSync(this.root, { recursive: true, force: true });
-  }
-}
+test.skip(skipped, why);
 
 async function openProject(page: Page, serving: Serving): Promise<void> {
   await page.getByTestId('starter-practice').click();

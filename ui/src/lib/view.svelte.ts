@@ -6,6 +6,7 @@ import { placeOf } from './thread/places';
 import { Thread } from './thread/thread.svelte';
 
 export type Page = 'thread' | 'settings';
+export type Section = 'providers' | 'approvals' | 'handoff' | 'appearance' | 'keyboard' | 'data' | 'diagnostics';
 export type Open = 'none' | 'folder' | 'palette' | 'keys';
 
 interface Undo {
@@ -27,6 +28,8 @@ const narrow = new MediaQuery('max-width: 900px');
 
 class View {
   page = $state<Page>('thread');
+  /** What the settings show. */
+  section = $state<Section>('providers');
   thread = $state.raw<Thread | null>(null);
   sidebar = $state(stored().sidebar ?? true);
   /** The sidebar over the page, in a narrow window. */

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use changeover_core::{
@@ -12,17 +12,21 @@ use changeover_core::{
 };
 use changeover_runtime::{
     acp::Known as KnownAgent,
+    environment::{Repaired, repaired},
     session::{Description, Environment, Login, ModelInfo},
 };
 use tokio::sync::OnceCell;
 
 use crate::api::types::{ModelView, ProviderState, ProviderView};
 
+/// The environment that agents are found and run in, and how it came about.
+pub(crate) type Ground = Repaired;
+
 /// The providers as last looked at.
 pub(crate) struct Catalogue {
     base: Environment,
     repair: bool,
-    environment: OnceCell<Environment>,
+    ground: Mutex<Arc<OnceCell<Ground>>>,
     known: Mutex<Known>,
 }
 
@@ -39,7 +43,7 @@ struct Known {
 impl Catalogue {
     pub(crate) fn new(order: Vec<ProviderId>, base: Environment, repair: bool) -> Self {
         let known = Mutex::new(Known { order, ..Known::default() });
-        Self { base, repair, environment: OnceCell::new(), known }
+        Self { base, repair, ground: Mutex::default(), known }
     }
 
     /// The providers on offer from now on; what is known of others is forgotten.
@@ -67,21 +71,31 @@ impl Catalogue {
         self.base.get("HOME").or_else(|| self.base.get("USERPROFILE")).cloned()
     }
 
-    /// The user's environment, repaired from the login shell once (R6).
+    /// The user's environment, repaired from the login shell (R6), and how it came about: asked for once, and again after
+    /// [`Self::forget_environment`].
+    pub(crate) async fn ground(&self) -> Ground {
+        let cell = Arc::clone(&self.ground.lock().unwrap_or_else(PoisonError::into_inner));
+        let ground = cell.get_or_init(|| async {
+            if !self.repair {
+                return Ground { env: self.base.clone(), from_shell: Vec::new(), shell: None, problem: None };
+            }
+            let ground = repaired(self.base.clone()).await;
+            if let Some(problem) = &ground.problem {
+                tracing::info!(%problem, "the login shell's environment could not be read");
+            }
+            ground
+        });
+        ground.await.clone()
+    }
+
+    /// The environment alone.
     pub(crate) async fn environment(&self) -> Environment {
-        self.environment
-            .get_or_init(|| async {
-                if !self.repair {
-                    return self.base.clone();
-                }
-                let repaired = changeover_runtime::environment::repaired(self.base.clone()).await;
-                if let Some(problem) = repaired.problem {
-                    tracing::info!(%problem, "the login shell's environment could not be read");
-                }
-                repaired.env
-            })
-            .await
-            .clone()
+        self.ground().await.env
+    }
+
+    /// The next who needs the environment has the login shell asked anew.
+    pub(crate) fn forget_environment(&self) {
+        *self.ground.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
     }
 
     pub(crate) fn put_description(&self, provider: &ProviderId, description: Description, cannot: Vec<Cannot>) {

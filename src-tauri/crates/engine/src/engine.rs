@@ -9,11 +9,11 @@ use std::{
 use changeover_core::{
     failure::{Failure, FailureKind},
     id::ThreadId,
-    provider::{ProviderId, Target},
+    provider::{ApprovalMode, ProviderId, Target},
     turn::state::{Late, MAX_ATTEMPTS, OpenTurn, Pending, ThreadState},
     usage::ContextFigure,
 };
-use changeover_runtime::session::{AgentRuntime, Environment, McpAccess};
+use changeover_runtime::session::{AgentRuntime, Environment, McpAccess, SessionSpec};
 use changeover_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
@@ -25,10 +25,14 @@ use crate::{
     },
     catalogue::Catalogue,
     clock,
+    diagnostic::Trouble,
     hub::Hub,
     secret::Secrets,
     thread::actor::{self, Handle, Request},
 };
+
+/// How long an agent may take to start when it is tested.
+const TEST_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What an engine is made of.
 pub struct EngineOptions {
@@ -65,6 +69,7 @@ pub(crate) struct Inner {
     pub(crate) catalogue: Catalogue,
     pub(crate) data_folder: PathBuf,
     pub(crate) window: bool,
+    pub(crate) trouble: Trouble,
     mark: String,
     max_attempts: u32,
     actors: Mutex<HashMap<ThreadId, Handle>>,
@@ -100,6 +105,7 @@ impl Engine {
             agents: tokio::sync::Mutex::default(),
             data_folder: options.data_folder,
             window: options.window,
+            trouble: Trouble::default(),
             mark: options.mark,
             max_attempts: options.max_attempts.unwrap_or(MAX_ATTEMPTS),
             actors: Mutex::default(),
@@ -330,6 +336,9 @@ impl Inner {
     }
 
     pub(crate) fn storage_problem(&self, problem: Option<String>) {
+        if let Some(problem) = &problem {
+            self.trouble.error(format!("storage: {problem}"));
+        }
         self.hub.announce(None, EventBody::Storage { problem });
     }
 
@@ -431,6 +440,48 @@ impl Inner {
         futures::future::join_all(looks).await;
     }
 
+    /// Looks for a provider and starts it as a thread would, without a word to a model; then ends it. The program, and what
+    /// kept it from starting.
+    pub(crate) async fn try_provider(
+        &self,
+        provider: &ProviderId,
+    ) -> Result<(Option<PathBuf>, Result<(), Failure>), ApiError> {
+        let Some(runtime) = self.runtimes.get(provider) else { return Err(ApiError::not_found("provider")) };
+        let env = self.child_environment(provider).await;
+        let description = runtime.describe(&env).await;
+        let (path, problem) = (description.path.clone(), description.problem.clone());
+        self.catalogue.put_description(provider, description, runtime.cannot());
+        self.announce_providers();
+        if let Some(problem) = problem {
+            return Ok((path, Err(problem)));
+        }
+        // A folder of its own: nothing of a project's is read, and none is asked whether it may be trusted.
+        let folder = self.data_folder.join("try");
+        let made = folder.clone();
+        let ready = tokio::task::spawn_blocking(move || std::fs::create_dir_all(made)).await;
+        if !matches!(ready, Ok(Ok(()))) {
+            return Err(ApiError::new(ErrorCode::Storage, format!("{} cannot be made.", folder.display())));
+        }
+        let spec =
+            SessionSpec { folder, resume: None, model: None, effort: None, mode: ApprovalMode::Ask, mcp: None, env };
+        let result = match tokio::time::timeout(TEST_LIMIT, runtime.open(spec)).await {
+            Ok(Ok(opened)) => {
+                opened.session.close().await;
+                Ok(())
+            }
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(Failure::new(
+                FailureKind::NoProgress,
+                format!("{} did not answer within {} s", provider.display_name(), TEST_LIMIT.as_secs()),
+            )
+            .hint("Start it once in a terminal to see what it waits for.")),
+        };
+        if let Err(failure) = &result {
+            self.trouble.failed(&format!("{provider}, a test"), failure);
+        }
+        Ok((path, result))
+    }
+
     /// Looks for one provider anew.
     pub(crate) async fn look_for(&self, id: &ProviderId, runtime: &dyn AgentRuntime) {
         let env = self.child_environment(id).await;
@@ -441,7 +492,7 @@ impl Inner {
         if usable {
             match runtime.models(&env).await {
                 Ok(models) => self.catalogue.put_models(id, models),
-                Err(failure) => tracing::info!(provider = %id, reason = %failure.message, "no list of models"),
+                Err(failure) => self.trouble.failed(&format!("{id}, its models"), &failure),
             }
             self.announce_providers();
         }

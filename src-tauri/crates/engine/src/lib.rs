@@ -4,6 +4,7 @@ mod agent;
 pub mod api;
 mod catalogue;
 mod clock;
+mod diagnostic;
 mod engine;
 pub mod fault;
 mod hub;

@@ -42,6 +42,8 @@ impl Home {
 fn shell(name: &str) -> Option<PathBuf> {
     let found = which::which(name).ok();
     if found.is_none() {
+        // `./dev test` installs all of them but nu, which few package managers have.
+        assert!(name == "nu" || std::env::var_os("CI").is_none(), "{name} is not on this machine");
         eprintln!("skipped: {name} is not on this machine");
     }
     found
@@ -239,4 +241,65 @@ fn npm_launchers_are_followed_to_the_platforms_program() {
     program(&modules.join("opencode-ai/node_modules/opencode-linux-x64/bin/opencode"), "");
     let found = detect::find("opencode", None, &on_path(&bin)).unwrap();
     assert!(found.path.ends_with("opencode-linux-x64/bin/opencode"), "{found:?}");
+}
+
+/// R113: what only the login shell sets reaches the child, unchanged; what belongs to other providers does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn r113_r134_variables_of_the_login_shell_reach_the_child_intact() {
+    let home = Home::new();
+    let profile = "export CODEX_HOME=\"$HOME/my codex\"\nexport ODD='C:\\Users\\Ada L\\new \"x\" %PATH% & $(no)'\n\
+                   export ANTHROPIC_API_KEY=sk-other OPENAI_API_KEY=sk-own\n";
+    fs::write(home.path().join(".bash_profile"), profile).unwrap();
+    let env = environment::repaired(home.bare(Path::new("/bin/bash"))).await.env;
+    let env = environment::for_provider(env, &"codex".parse().unwrap());
+    program(
+        &home.path().join("from profile/bin/agent"),
+        "#!/bin/sh\nprintf '%s|%s|%s|%s\\n' \"$CODEX_HOME\" \"$ODD\" \"$OPENAI_API_KEY\" \"$ANTHROPIC_API_KEY\"\n",
+    );
+    let mut env = env;
+    env.insert("PATH".into(), format!("{}:{}", home.wanted(), env["PATH"]));
+    let found = detect::find("agent", None, &env).unwrap();
+    let told = detect::version(&found, &[], &env).await.unwrap();
+    let odd = r#"C:\Users\Ada L\new "x" %PATH% & $(no)"#;
+    assert_eq!(told, format!("{}/my codex|{odd}|sk-own|", home.path().display()));
+}
+
+/// R043: a program that reads its input to the end before it answers is not waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn r043_standard_input_is_closed_for_who_is_asked_something() {
+    let dir = tempfile::tempdir().unwrap();
+    program(&dir.path().join("agent"), "#!/bin/sh\ncat >/dev/null; echo read to the end\n");
+    let env = on_path(dir.path());
+    let found = detect::find("agent", None, &env).unwrap();
+    let begun = Instant::now();
+    assert_eq!(detect::version(&found, &[], &env).await.unwrap(), "read to the end");
+    assert!(begun.elapsed() < detect::VERSION_LIMIT);
+}
+
+/// A login shell that has become another one is asked through its input.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_that_becomes_another_shell_for_good_is_asked_all_the_same() {
+    let Some(fish) = shell("fish") else { return };
+    let home = Home::new();
+    fs::write(home.path().join(".bash_profile"), format!("export FROM=bash\nexec {}\n", fish.display())).unwrap();
+    fs::create_dir_all(home.path().join(".config/fish")).unwrap();
+    fs::write(home.path().join(".config/fish/config.fish"), format!("set -gx PATH '{}' $PATH\n", home.wanted()))
+        .unwrap();
+    let repaired = environment::repaired(home.bare(Path::new("/bin/bash"))).await;
+    assert_eq!(repaired.problem, None);
+    assert_eq!(folders(&repaired.env)[0], home.wanted());
+    assert_eq!(repaired.env["FROM"], "bash");
+}
+
+/// A profile that ends the shell, or fails at its first line, costs nothing but what it would have set.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_that_exits_leaves_the_known_folders() {
+    let home = Home::new();
+    fs::write(home.path().join(".bash_profile"), "export X=1; echo bye; exit 3\n").unwrap();
+    fs::create_dir_all(home.path().join(".volta/bin")).unwrap();
+    let repaired = environment::repaired(home.bare(Path::new("/bin/bash"))).await;
+    assert_eq!(repaired.problem.as_deref(), Some("/bin/bash gave no answer"));
+    let path = folders(&repaired.env);
+    assert_eq!(path[..2], ["/usr/bin", "/bin"]);
+    assert!(path.contains(&home.path().join(".volta/bin").to_str().unwrap().to_owned()));
 }

@@ -342,6 +342,12 @@ at: number,
  */
 bytes: number, };
 
+export type DiagnosticsResponse = { 
+/**
+ * Markdown, without messages; keys and tokens by their first four characters.
+ */
+text: string, };
+
 export type ErrorCode = "badRequest" | "notFound" | "refused" | "overloaded" | "storage" | "internal";
 
 export type Event = { 
@@ -1220,6 +1226,26 @@ path: string | null, };
 
 export type ProviderState = "looking" | "ready" | "notFound" | "notLoggedIn" | "broken";
 
+export type ProviderTestParams = { 
+/**
+ * Which.
+ */
+provider: ProviderId, };
+
+export type ProviderTestResponse = { 
+/**
+ * What kept it from starting, and the way on; absent: it started, shook hands and ended.
+ */
+problem: Failure | null, 
+/**
+ * The program that was started.
+ */
+path: string | null, 
+/**
+ * How long it took, in milliseconds.
+ */
+took: number, };
+
 export type ProviderView = { 
 /**
  * Its id.
@@ -1778,6 +1804,7 @@ export type WorkStatus = "running" | "completed" | "failed" | "declined" | "inte
 
 export interface Methods {
   "app/info": { params: Nothing; response: AppInfoResponse };
+  "app/diagnostics": { params: Nothing; response: DiagnosticsResponse };
   "project/open": { params: ProjectOpenParams; response: ProjectOpenResponse };
   "project/list": { params: Nothing; response: ProjectListResponse };
   "thread/start": { params: ThreadStartParams; response: ThreadResponse };
@@ -1810,6 +1837,7 @@ export interface Methods {
   "part/read": { params: PartReadParams; response: PartReadResponse };
   "provider/list": { params: ProviderListParams; response: ProviderListResponse };
   "provider/pick": { params: ProviderPickParams; response: ProviderListResponse };
+  "provider/test": { params: ProviderTestParams; response: ProviderTestResponse };
   "agent/list": { params: Nothing; response: AgentListResponse };
   "agent/set": { params: AgentSetParams; response: AgentListResponse };
   "agent/remove": { params: AgentRemoveParams; response: AgentListResponse };

@@ -3,7 +3,7 @@
 use super::{
     Api,
     error::ApiError,
-    types::{AppInfoResponse, Nothing},
+    types::{AppInfoResponse, DiagnosticsResponse, Nothing},
 };
 
 pub(super) async fn info(api: &Api<'_>, _: Nothing) -> Result<AppInfoResponse, ApiError> {
@@ -13,4 +13,8 @@ pub(super) async fn info(api: &Api<'_>, _: Nothing) -> Result<AppInfoResponse, A
         platform: std::env::consts::OS.to_owned(),
         window: api.inner.window,
     })
+}
+
+pub(super) async fn diagnostics(api: &Api<'_>, _: Nothing) -> Result<DiagnosticsResponse, ApiError> {
+    Ok(DiagnosticsResponse { text: api.inner.diagnostics().await? })
 }

@@ -298,7 +298,7 @@ fn ancestors(own: ThreadId, all: &[ThreadSummary]) -> HashSet<ThreadId> {
 }
 
 /// A time as models read it: `2026-11-30T08:00:12Z`.
-fn time(at: Millis) -> String {
+pub(crate) fn time(at: Millis) -> String {
     let (days, second) = (at.div_euclid(86_400_000), at.div_euclid(1_000).rem_euclid(86_400));
     // The calendar by eras of 400 years that begin on 1 March, so that the leap day is the last of its year.
     let day = days + 719_468;

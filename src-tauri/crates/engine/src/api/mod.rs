@@ -16,6 +16,8 @@ pub(crate) mod thread;
 mod turn;
 pub mod types;
 
+pub(crate) use history::time as clock_text;
+
 use std::sync::Arc;
 
 use changeover_core::id::ThreadId;
@@ -46,6 +48,7 @@ macro_rules! api_list {
     ($then:ident) => {
         $then! {
             "app/info" app::info(Nothing) -> AppInfoResponse,
+            "app/diagnostics" app::diagnostics(Nothing) -> DiagnosticsResponse,
             "project/open" project::open(ProjectOpenParams) -> ProjectOpenResponse,
             "project/list" project::list(Nothing) -> ProjectListResponse,
             "thread/start" thread::start(ThreadStartParams) -> ThreadResponse,
@@ -78,6 +81,7 @@ macro_rules! api_list {
             "part/read" message::part(PartReadParams) -> PartReadResponse,
             "provider/list" provider::list(ProviderListParams) -> ProviderListResponse,
             "provider/pick" provider::pick(ProviderPickParams) -> ProviderListResponse,
+            "provider/test" provider::test(ProviderTestParams) -> ProviderTestResponse,
             "agent/list" agent::list(Nothing) -> AgentListResponse,
             "agent/set" agent::set(AgentSetParams) -> AgentListResponse,
             "agent/remove" agent::remove(AgentRemoveParams) -> AgentListResponse,

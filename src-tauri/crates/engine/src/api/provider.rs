@@ -5,12 +5,14 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     Api,
     error::{ApiError, ErrorCode},
-    types::{ProviderListParams, ProviderListResponse, ProviderPickParams},
+    types::{ProviderListParams, ProviderListResponse, ProviderPickParams, ProviderTestParams, ProviderTestResponse},
 };
 
 pub(super) async fn list(api: &Api<'_>, params: ProviderListParams) -> Result<ProviderListResponse, ApiError> {
     if params.refresh {
         let inner = Arc::clone(api.inner);
+        // What was installed meanwhile may have changed the login shell's profile.
+        inner.catalogue.forget_environment();
         inner.refresh_providers().await;
     }
     Ok(ProviderListResponse { providers: api.inner.catalogue.views() })
@@ -31,6 +33,13 @@ pub(super) async fn pick(api: &Api<'_>, params: ProviderPickParams) -> Result<Pr
     api.inner.store.put_setting(picked_setting(params.provider.as_str()), value).await?;
     runtime.pick(path);
     list(api, ProviderListParams { refresh: true }).await
+}
+
+pub(super) async fn test(api: &Api<'_>, params: ProviderTestParams) -> Result<ProviderTestResponse, ApiError> {
+    let begun = std::time::Instant::now();
+    let (path, result) = api.inner.try_provider(&params.provider).await?;
+    let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(ProviderTestResponse { problem: result.err(), path: path.map(|path| path.display().to_string()), took })
 }
 
 /// The setting that holds a provider's hand-picked program (R6).

@@ -228,7 +228,10 @@ impl Actor {
             match &event {
                 RuntimeEvent::SessionKnown { session_id, .. } => live.session_id = Some(session_id.clone()),
                 RuntimeEvent::Context(figure) => self.inner.learn_window(&self.state.target, &provider, *figure),
-                RuntimeEvent::Raw { kind } => tracing::debug!(%provider, kind, "unknown frame"),
+                RuntimeEvent::Raw { kind } => {
+                    tracing::debug!(%provider, kind, "unknown frame");
+                    self.inner.trouble.unknown(&provider, kind);
+                }
                 RuntimeEvent::Exited { failure } => {
                     tracing::info!(%provider, reason = %failure.message, "agent ended");
                     if let Some(gone) = self.lives.take(&provider) {

@@ -6,6 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use changeover_core::{
     event::RuntimeEvent,
     failure::{Failure, FailureKind},
+    notice::Notice,
     provider::{ProviderId, Target},
     turn::{
         record::TurnPhase,
@@ -259,6 +260,11 @@ impl Actor {
     }
 
     fn show(&self, change: Change) {
+        if let Change::Message(message) = &change
+            && let Some(Notice::Error { provider, failure }) = &message.notice
+        {
+            self.inner.trouble.failed(provider.as_str(), failure);
+        }
         if let Some(body) = show::event_of(change) {
             self.inner.hub.publish(self.thread, body);
         }

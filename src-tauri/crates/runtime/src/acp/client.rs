@@ -28,7 +28,7 @@ use super::{
 use crate::{
     detect::{self, Found},
     environment::for_provider,
-    process::{Launch, lines::JsonWriter},
+    process::lines::JsonWriter,
     session::{
         AgentRuntime, Capabilities, Description, EVENTS_BOUND, Environment, Login, ModelInfo, Opened, SessionSpec,
     },
@@ -135,7 +135,7 @@ impl AcpRuntime {
                     _ => failure,
                 })
             }
-            Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", tools: Vec::new() }),
+            Program::BuiltIn(path) => Ok(Found { path: path.clone(), how: "built in", ..Found::default() }),
         }
     }
 
@@ -155,7 +155,6 @@ impl AcpRuntime {
         check_folder(&folder)?;
         let mut env = for_provider(env.clone(), &self.agent.id);
         let found = self.found(&env)?;
-        env = found.environment(env);
         // What is known to be good for an agent gives way to what the user has set; what was set up for it does not.
         for (name, value) in &self.agent.env {
             if self.known.is_none() || !env.contains_key(name) {
@@ -163,8 +162,7 @@ impl AcpRuntime {
             }
         }
         let args = self.agent.args.iter().map(Into::into).collect();
-        let spawned =
-            Launch { program: found.path, args, folder, env }.spawn().map_err(|failure| self.lost(failure))?;
+        let spawned = found.launch(args, folder, env).spawn().map_err(|failure| self.lost(failure))?;
         let peer = Peer::new(JsonWriter::new(spawned.stdin));
         let (events, inbox) = mpsc::channel(EVENTS_BOUND);
         let (notes, noted) = mpsc::unbounded_channel();

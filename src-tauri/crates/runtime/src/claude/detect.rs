@@ -9,7 +9,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use super::{STREAMS, client, failure::LOGIN_HINT};
 use crate::{
     detect::{Found, find, version},
-    process::Launch,
+    environment::home,
     session::{Description, Environment, Login, ModelInfo},
 };
 
@@ -50,9 +50,7 @@ pub(super) async fn describe(picked: Option<PathBuf>, env: &Environment) -> Desc
 /// Asks `auth status`: offline, so a wrong key counts as a login until it is used. A version without it is `Unknown`.
 async fn login(found: &Found, env: &Environment) -> Login {
     let args = ["auth", "status"].map(OsString::from).to_vec();
-    let launch =
-        Launch { program: found.path.clone(), args, folder: own_folder(env), env: found.environment(env.clone()) };
-    let Ok(mut child) = launch.spawn() else { return Login::Unknown };
+    let Ok(mut child) = found.launch(args, home(env), env.clone()).spawn() else { return Login::Unknown };
     drop(child.stdin);
     let answer = async {
         let mut bytes = Vec::new();
@@ -83,8 +81,7 @@ pub(super) async fn models(picked: Option<PathBuf>, env: &Environment) -> Result
     let found = find("claude", picked.as_deref(), env)?;
     let mut args: Vec<OsString> = STREAMS.map(OsString::from).to_vec();
     args.extend(["--strict-mcp-config".into(), format!("--mcp-config={}", json!({"mcpServers": {}})).into()]);
-    let env = super::environment(found.environment(env.clone()), None);
-    let launch = Launch { program: found.path, args, folder: own_folder(&env), env };
+    let launch = found.launch(args, home(env), super::environment(env.clone(), None));
     let ready = client::start(launch, None).await?;
     let models = listed(&ready.hello);
     ready.dismiss().await;
@@ -111,9 +108,4 @@ fn listed(hello: &Value) -> Vec<ModelInfo> {
             Some(ModelInfo { name, window: None, efforts: efforts(model), default: id == "default", id })
         })
         .collect()
-}
-
-/// A folder in which nothing of a project's is read or asked for.
-fn own_folder(env: &Environment) -> PathBuf {
-    env.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(std::env::temp_dir)
 }

@@ -27,7 +27,6 @@ use serde_json::json;
 
 use crate::{
     detect::find,
-    process::Launch,
     session::{
         AgentRuntime, Capabilities, Description, Environment, McpAccess, ModelInfo, Opened, Resume, SessionSpec,
     },
@@ -85,12 +84,8 @@ impl AgentRuntime for Claude {
                 let message = "There is no place in the session's history to bring it back to.";
                 return Err(Failure::new(FailureKind::Protocol, message));
             }
-            let launch = Launch {
-                program: found.path.clone(),
-                args: arguments(&spec),
-                env: environment(found.environment(spec.env), spec.mcp.as_ref()),
-                folder: spec.folder,
-            };
+            let args = arguments(&spec);
+            let launch = found.launch(args, spec.folder, environment(spec.env, spec.mcp.as_ref()));
             client::open(launch, spec.resume.as_ref()).await
         })
     }

@@ -49,6 +49,9 @@ fn is_gone(message: &str) -> bool {
 fn kind(error: &TurnError) -> FailureKind {
     use FailureKind::{NotLoggedIn, Overflow, RateLimited, Rejected, Unavailable};
     let texts = [error.message.as_str(), error.additional_details.as_deref().unwrap_or_default()];
+    if is_unreadable(&texts) {
+        return FailureKind::SessionGone;
+    }
     match &error.codex_error_info {
         Some(Value::String(name)) => match name.as_str() {
             "contextWindowExceeded" => Overflow,
@@ -87,6 +90,15 @@ fn by_words(texts: &[&str]) -> FailureKind {
     } else {
         FailureKind::Rejected
     }
+}
+
+/// Whether the provider cannot take the history that Codex sends it (R166): it would refuse every further prompt of this
+/// session, so the session is as good as gone.
+fn is_unreadable(texts: &[&str]) -> bool {
+    texts.iter().any(|text| {
+        let missing = text.contains("Missing required parameter: 'input[") && text.contains("].encrypted_content'");
+        missing || text.contains("\"invalid_encrypted_content\"")
+    })
 }
 
 fn names_a_model(texts: &[&str]) -> bool {
@@ -211,5 +223,21 @@ mod tests {
             additional_details: None,
         };
         assert_eq!(of_turn(Some(&error), &limits).retry_at, Some(1_796_030_000_000));
+    }
+
+    #[test]
+    fn r166_a_history_that_the_provider_cannot_take_is_a_session_that_is_gone() {
+        for (words, kind) in [
+            ("Missing required parameter: 'input[3].encrypted_content'.", FailureKind::SessionGone),
+            (
+                r#"{"error": {"message": "could not be verified", "code": "invalid_encrypted_content"}}"#,
+                FailureKind::SessionGone,
+            ),
+            ("Missing required parameter: 'input[3].content'.", FailureKind::Rejected),
+            ("the user wrote about encrypted_content", FailureKind::Rejected),
+        ] {
+            assert_eq!(failed(words, json!("badRequest")), kind, "{words}");
+            assert_eq!(failed(words, json!({"httpConnectionFailed": {"httpStatusCode": 400}})), kind, "{words}");
+        }
     }
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     detect::Found,
-    process::{Launch, MARK, Process, Spawned, lines::JsonWriter},
+    process::{MARK, Process, Spawned, lines::JsonWriter},
     session::{EVENTS_BOUND, Environment, Opened, Resume, SessionSpec},
 };
 
@@ -56,8 +56,7 @@ impl Server {
         for setting in more {
             args.extend([OsString::from("-c"), OsString::from(setting)]);
         }
-        let launch =
-            Launch { program: found.path.clone(), args, folder: folder.to_owned(), env: found.environment(env) };
+        let launch = found.launch(args, folder.to_owned(), env);
         let Spawned { stdin, stdout, process } = launch.spawn()?;
         let client = Arc::new(Client::new(JsonWriter::new(stdin)));
         let (sender, events) = mpsc::channel(EVENTS_BOUND);

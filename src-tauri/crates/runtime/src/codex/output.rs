@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::{
     detect::Found,
-    process::{Launch, Process, Spawned},
+    process::{Process, Spawned},
     session::Environment,
 };
 
@@ -22,12 +22,7 @@ pub(super) async fn output(
     folder: &Path,
     patience: Duration,
 ) -> Result<String, Failure> {
-    let launch = Launch {
-        program: found.path.clone(),
-        args: args.iter().map(OsString::from).collect(),
-        folder: folder.to_owned(),
-        env: found.environment(env.clone()),
-    };
+    let launch = found.launch(args.iter().map(OsString::from).collect(), folder.to_owned(), env.clone());
     let Spawned { stdin, stdout, process } = launch.spawn()?;
     drop(stdin);
     let work = async {

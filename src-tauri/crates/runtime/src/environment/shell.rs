@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{io::AsyncReadExt, process::ChildStdout, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::ChildStdout,
+    time::{Instant, timeout},
+};
 
 use crate::{process::Launch, session::Environment};
 
@@ -25,22 +29,32 @@ pub(super) fn is_shells_own(name: &str) -> bool {
         || name == crate::process::SESSION_MARK
 }
 
+/// How a shell is asked. Interactive first: version managers sit in .zshrc and .bashrc. If that hangs (a profile that starts
+/// tmux), once without. Last, by its standard input: what a profile became (`exec fish`) reads that as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Interactive,
+    Login,
+    Fed,
+}
+
 /// The login shell's environment.
-pub(super) async fn ask(base: &Environment, limit: Duration) -> Result<Environment, String> {
-    if cfg!(windows) {
-        return Err("Windows gives every program the whole PATH".into());
+pub(super) async fn ask(shell: &Path, base: &Environment, limit: Duration) -> Result<Environment, String> {
+    let begun = Instant::now();
+    let mut problem = None;
+    for (way, share) in [(Way::Interactive, 0.7), (Way::Login, 0.9), (Way::Fed, 1.0)] {
+        let left = limit.mul_f32(share).saturating_sub(begun.elapsed());
+        match ask_once(shell, way, base, left).await {
+            Ok(told) => return Ok(told),
+            // What the first said is what the user would see.
+            Err(what) => problem.get_or_insert(what),
+        };
     }
-    let shell = login_shell(base).ok_or("no login shell is known")?;
-    // Interactive too: version managers sit in .zshrc and .bashrc. If that hangs (a profile that starts tmux), once without.
-    let first = ask_once(&shell, true, base, limit.mul_f32(0.7)).await;
-    match first {
-        Ok(told) => Ok(told),
-        Err(_) => ask_once(&shell, false, base, limit.mul_f32(0.3)).await,
-    }
+    Err(problem.unwrap_or_default())
 }
 
 /// `$SHELL`, else what the system's user list says.
-fn login_shell(base: &Environment) -> Option<PathBuf> {
+pub(super) fn login_shell(base: &Environment) -> Option<PathBuf> {
     let named = base.get("SHELL").filter(|shell| !shell.is_empty()).map(PathBuf::from);
     named
         .or_else(from_passwd)
@@ -60,9 +74,9 @@ fn from_passwd() -> Option<PathBuf> {
     None
 }
 
-/// The command by the shell's language: begin marker, environment, end marker. The markers are put together by the shell, so
-/// that a profile with `set -v` does not print them whole beforehand.
-fn question(shell: &Path, interactive: bool, word: &str) -> Option<Vec<String>> {
+/// The arguments and what goes to its standard input, by the shell's language: begin marker, environment, end marker. The
+/// markers are put together by the shell, so that a profile with `set -v` does not print them whole beforehand.
+fn question(shell: &Path, way: Way, word: &str) -> Option<(Vec<String>, String)> {
     let name = shell.file_stem()?.to_str()?;
     let posix = format!(
         "printf '%s%s' '<{word}' '>'; /usr/bin/env -0 2>/dev/null || /usr/bin/env; printf '%s%s' '</{word}' '>'"
@@ -74,13 +88,19 @@ fn question(shell: &Path, interactive: bool, word: &str) -> Option<Vec<String>> 
         "csh" | "tcsh" => (&[], posix.replace(" 2>/dev/null", "")),
         _ => (&["-l", "-i"], posix),
     };
-    let flags = flags.iter().filter(|flag| interactive || **flag != "-i");
-    Some(flags.map(|flag| (*flag).to_owned()).chain(["-c".to_owned(), command]).collect())
+    let flags = flags.iter().filter(|flag| way == Way::Interactive || **flag != "-i").map(|flag| (*flag).to_owned());
+    if way == Way::Fed {
+        // Words that every shell of this kind takes, whichever it has become.
+        let words = format!("printf '%s%s' '<{word}' '>'\n/usr/bin/env -0\nprintf '%s%s' '</{word}' '>'\nexit\n");
+        return (!matches!(name, "nu" | "csh" | "tcsh")).then(|| (flags.collect(), words));
+    }
+    Some((flags.chain(["-c".to_owned(), command]).collect(), String::new()))
 }
 
-async fn ask_once(shell: &Path, interactive: bool, base: &Environment, limit: Duration) -> Result<Environment, String> {
+async fn ask_once(shell: &Path, way: Way, base: &Environment, limit: Duration) -> Result<Environment, String> {
     let word = uuid::Uuid::new_v4().simple().to_string();
-    let args = question(shell, interactive, &word).ok_or("the login shell has no name")?;
+    let no_answer = || format!("{} gave no answer", shell.display());
+    let (args, words) = question(shell, way, &word).ok_or_else(no_answer)?;
     let mut env = base.clone();
     // Known questions and screens of profiles that wait for somebody.
     for (name, value) in
@@ -91,16 +111,28 @@ async fn ask_once(shell: &Path, interactive: bool, base: &Environment, limit: Du
     let folder = base.get("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"));
     let args = args.into_iter().map(Into::into).collect();
     let child = Launch { program: shell.into(), args, folder, env }.spawn().map_err(|failure| failure.message)?;
-    // At once: a profile that reads gets an end of input.
-    drop(child.stdin);
-    match timeout(limit, answer(child.stdout, &word)).await {
+    let (mut stdin, stdout) = (child.stdin, child.stdout);
+    let told = async {
+        // A shell that is gone already gives no answer either. Closed at once: a profile that reads gets an end of input.
+        let _ = stdin.write_all(words.as_bytes()).await;
+        drop(stdin);
+        answer(stdout, &word).await
+    };
+    match timeout(limit, told).await {
         Ok(Some(text)) => {
             // What the profile started for good (an ssh agent) is the user's, not ours to end.
             child.process.leave_running();
             Ok(text)
         }
-        Ok(None) => Err(format!("{} gave no answer", shell.display())),
-        Err(_) => Err(format!("{} took too long", shell.display())),
+        // It carries no mark of ours, so nobody else would end it (R5).
+        Ok(None) => {
+            child.process.kill().await;
+            Err(no_answer())
+        }
+        Err(_) => {
+            child.process.kill().await;
+            Err(format!("{} took too long", shell.display()))
+        }
     }
 }
 

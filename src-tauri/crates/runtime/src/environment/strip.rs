@@ -1,5 +1,7 @@
 //! What a child must not be given: other providers' keys, and what an outer session left in the environment.
 
+use std::{fs::File, io::Read as _, path::PathBuf};
+
 use changeover_core::provider::ProviderId;
 
 use crate::session::Environment;
@@ -12,6 +14,8 @@ const KEYS: &[(Owner, &[&str])] = &[
     ),
     (Owner::OpenAi, &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "AZURE_OPENAI_API_KEY"]),
     (Owner::Google, &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"]),
+    (Owner::Alibaba, &["DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY", "MODELSCOPE_API_KEY"]),
+    (Owner::Moonshot, &["MOONSHOT_API_KEY", "KIMI_API_KEY"]),
     (
         Owner::Nobody,
         &[
@@ -20,8 +24,9 @@ const KEYS: &[(Owner, &[&str])] = &[
             "GROQ_API_KEY",
             "DEEPSEEK_API_KEY",
             "XAI_API_KEY",
-            "MOONSHOT_API_KEY",
-            "DASHSCOPE_API_KEY",
+            "ZAI_API_KEY",
+            "ZHIPU_API_KEY",
+            "MINIMAX_API_KEY",
             "CEREBRAS_API_KEY",
             "TOGETHER_API_KEY",
             "FIREWORKS_API_KEY",
@@ -52,26 +57,45 @@ enum Owner {
     Anthropic,
     OpenAi,
     Google,
+    Alibaba,
+    Moonshot,
     /// Agents that can use any of them take these; Claude Code and Codex do not.
     Nobody,
 }
 
+/// The names of all keys that are known, by whomever they belong to.
+pub fn provider_keys() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().flat_map(|(_, names)| names.iter().copied())
+}
+
+/// All names that this file takes away from somebody.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    provider_keys().chain(LEFTOVERS.iter().copied())
+}
+
+/// Whose keys a provider's child may have. Agents that serve several vendors (OpenCode, Goose, Copilot CLI, any that the user
+/// named) take them all.
+fn keeps(provider: &str) -> &'static [Owner] {
+    match provider {
+        "claude" | "acp:claude-agent-acp" => &[Owner::Anthropic],
+        "codex" | "acp:codex-acp" => &[Owner::OpenAi],
+        "acp:gemini" => &[Owner::Google],
+        // Qwen Code speaks to any endpoint of OpenAI's kind, under OpenAI's names.
+        "acp:qwen" => &[Owner::OpenAi, Owner::Alibaba],
+        "acp:kimi" => &[Owner::Moonshot],
+        "practice" => &[],
+        _ => &[Owner::Anthropic, Owner::OpenAi, Owner::Google, Owner::Alibaba, Owner::Moonshot, Owner::Nobody],
+    }
+}
+
 /// The environment for `provider`'s child: `env` without the keys of providers it is not, and without what an outer session
-/// left. Codex's `env_key` can name any variable, so nothing is removed but the known names. Agents that serve several
-/// providers (OpenCode, ACP agents) keep all keys; the practice agent needs none.
+/// left. A key that Codex's own configuration names (`env_key`) is Codex's own; the practice agent needs none.
 #[must_use]
 pub fn for_provider(mut env: Environment, provider: &ProviderId) -> Environment {
-    let keeps: &[Owner] = match provider.as_str() {
-        "claude" => &[Owner::Anthropic],
-        "codex" => &[Owner::OpenAi],
-        "practice" => &[],
-        "acp:gemini" => &[Owner::Google],
-        "acp:claude-agent-acp" => &[Owner::Anthropic],
-        "acp:codex-acp" => &[Owner::OpenAi],
-        _ => &[Owner::Anthropic, Owner::OpenAi, Owner::Google, Owner::Nobody],
-    };
+    let keeps = keeps(provider.as_str());
+    let named = if matches!(provider.as_str(), "codex" | "acp:codex-acp") { named_by_codex(&env) } else { Vec::new() };
     for (_, names) in KEYS.iter().filter(|(owner, _)| !keeps.contains(owner)) {
-        for name in *names {
+        for name in names.iter().filter(|name| !named.iter().any(|own| own == *name)) {
             env.remove(*name);
         }
     }
@@ -79,6 +103,25 @@ pub fn for_provider(mut env: Environment, provider: &ProviderId) -> Environment 
         env.remove(*name);
     }
     env
+}
+
+/// The variables that Codex's configuration takes keys from.
+fn named_by_codex(env: &Environment) -> Vec<String> {
+    let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder =
+        set("CODEX_HOME").or_else(|| set("HOME").or_else(|| set("USERPROFILE")).map(|home| home.join(".codex")));
+    let Some(Ok(file)) = folder.map(|folder| File::open(folder.join("config.toml"))) else { return Vec::new() };
+    let mut text = String::new();
+    // What cannot be read names nothing; Codex will say what is wrong with it.
+    if file.take(1024 * 1024).read_to_string(&mut text).is_err() {
+        return Vec::new();
+    }
+    let value = |line: &str| {
+        let value = line.trim().strip_prefix("env_key")?.trim_start().strip_prefix('=')?.trim_start();
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        value[1..].split_once(quote).map(|(name, _)| name.to_owned())
+    };
+    text.lines().filter_map(value).collect()
 }
 
 #[cfg(test)]
@@ -116,5 +159,31 @@ mod tests {
         assert_eq!(names("acp:claude-agent-acp"), with(&["ANTHROPIC_API_KEY"]));
         assert_eq!(names("acp:codex-acp"), with(&["OPENAI_API_KEY"]));
         assert_eq!(names("acp:goose"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
+        assert_eq!(names("acp:my-own"), with(&["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"]));
+    }
+
+    #[test]
+    fn r113_a_key_that_codex_is_configured_with_is_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        let config = "model_provider = \"or\"\n[model_providers.or]\n  env_key = \"OPENROUTER_API_KEY\" # mine\n";
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        let env = Environment::from([
+            ("CODEX_HOME".into(), home.path().to_str().unwrap().into()),
+            ("OPENROUTER_API_KEY".into(), "x".into()),
+            ("GROQ_API_KEY".into(), "x".into()),
+        ]);
+        let of = |provider: &str| for_provider(env.clone(), &provider.parse().unwrap()).into_keys().collect::<Vec<_>>();
+        assert_eq!(of("codex"), ["CODEX_HOME", "OPENROUTER_API_KEY"]);
+        assert_eq!(of("claude"), ["CODEX_HOME"]);
+    }
+
+    #[test]
+    fn r044_what_windows_programs_need_goes_through() {
+        let env: Environment = ["USERPROFILE", "APPDATA", "LOCALAPPDATA", "TEMP", "SystemRoot", "ComSpec", "PATHEXT"]
+            .map(|name| (name.to_owned(), r"C:\Users\Ada L\x".to_owned()))
+            .into();
+        for provider in ["claude", "codex", "practice", "acp:gemini", "opencode"] {
+            assert_eq!(for_provider(env.clone(), &provider.parse().unwrap()), env, "{provider}");
+        }
     }
 }

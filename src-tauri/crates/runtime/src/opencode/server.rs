@@ -21,7 +21,7 @@ use super::http::{Http, USER};
 use crate::{
     detect::Found,
     process::{
-        Launch, Process, Spawned,
+        Process, Spawned,
         lines::{Line, LineReader},
     },
     session::Environment,
@@ -144,10 +144,9 @@ impl Slot {
 impl Server {
     async fn start(found: &Found, key: Key, folder: &Path) -> Result<Self, Failure> {
         let password = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        let env = environment(found.environment(key.env.clone()), &password);
+        let env = environment(key.env.clone(), &password);
         let args = ["serve", "--hostname", "127.0.0.1", "--port", "0"].map(OsString::from).to_vec();
-        let launch = Launch { program: found.path.clone(), args, folder: folder.to_owned(), env };
-        let Spawned { stdin, stdout, process } = launch.spawn()?;
+        let Spawned { stdin, stdout, process } = found.launch(args, folder.to_owned(), env).spawn()?;
         drop(stdin);
         let mut lines = LineReader::new(stdout);
         let said = tokio::time::timeout(READY, address(&mut lines)).await;

@@ -2,6 +2,7 @@
 //! folder through the same door as the window, whoever runs it (U9).
 
 mod approval;
+mod diagnostics;
 mod handoff;
 mod output;
 mod provider;
@@ -49,6 +50,8 @@ enum Command {
     Approval(approval::ApprovalCommand),
     /// The providers and how each stands.
     Providers(provider::Providers),
+    /// One page for a report of a fault, without messages and keys.
+    Diagnostics(diagnostics::Diagnostics),
     /// Search all threads.
     Search(search::Search),
     /// The practice agent on standard input and output (ACP).
@@ -94,6 +97,7 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
             Command::Handoff(command) => command.run().await,
             Command::Approval(command) => command.run().await,
             Command::Providers(command) => command.run().await,
+            Command::Diagnostics(command) => command.run().await,
             Command::Search(command) => command.run().await,
             Command::PracticeAgent => {
                 changeover_runtime::practice::run_practice_agent(tokio::io::stdin(), tokio::io::stdout()).await?;

@@ -17,4 +17,10 @@ wire! {
         /// Whether this process shows a real window (dialogs can be asked for).
         window: bool,
     }
+
+    /// What can be pasted into a report of a fault.
+    pub struct DiagnosticsResponse {
+        /// Markdown, without messages; keys and tokens by their first four characters.
+        text: String,
+    }
 }

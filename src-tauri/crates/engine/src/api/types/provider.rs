@@ -51,6 +51,20 @@ wire! {
         /// In the picker's order.
         providers: Vec<ProviderView>,
     }
+    /// Starts an agent to see whether it can be used; no model is asked.
+    pub struct ProviderTestParams {
+        /// Which.
+        provider: ProviderId,
+    }
+    /// What came of it.
+    pub struct ProviderTestResponse {
+        /// What kept it from starting, and the way on; absent: it started, shook hands and ended.
+        problem: Option<Failure>,
+        /// The program that was started.
+        path: Option<String>,
+        /// How long it took, in milliseconds.
+        took: u64,
+    }
     /// Picks a provider's program by hand.
     pub struct ProviderPickParams {
         /// Which provider.

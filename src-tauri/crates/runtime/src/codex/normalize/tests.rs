@@ -264,3 +264,17 @@ fn plans_files_tools_warnings_and_compaction() {
     assert_eq!(played.note("mcpServer/startupStatus/updated", failed), [warning]);
     assert_eq!(played.note("warning", json!({"message": "Model metadata for `x` not found. Defaulting"})), []);
 }
+
+/// R065: a question of a sub-agent's thread, which no list of ours knows, is asked all the same and is no part of the reply.
+#[test]
+fn r065_a_question_of_an_unknown_thread_is_asked_and_answered() {
+    let mut played = Played::new();
+    let params =
+        json!({"threadId": "a-sub-agent", "turnId": "its-turn", "itemId": "c", "command": "make", "cwd": "/w"});
+    let raw = RawValue::from_string(params.to_string()).unwrap();
+    let (meaning, reply) = played.normalizer.question(json!(7), "item/commandExecution/requestApproval", &raw);
+    assert_eq!(reply, None, "it waits for the person");
+    let [RuntimeEvent::ApprovalWanted(request)] = &meaning.events[..] else { panic!("{:?}", meaning.events) };
+    assert_eq!((request.key.as_str(), &request.item), ("7", &None));
+    assert_eq!(played.normalizer.answer("7", Answer::Allow), Some((json!(7), json!({"decision": "accept"}))));
+}

@@ -154,7 +154,7 @@ export function providers(): ProviderView[] {
     view('claude', 'Claude Code', {
       version: '2.1.332',
       path: '/home/ana/.local/bin/claude',
-      found: 'the PATH of your login shell',
+      found: 'login shell',
       login: 'subscription',
       models: [
         model('opus', 'Opus 5', 1_000_000, true, ['low', 'medium', 'high', 'max']),
@@ -165,7 +165,7 @@ export function providers(): ProviderView[] {
     view('codex', 'Codex', {
       version: '0.171.0',
       path: '/usr/local/bin/codex',
-      found: 'the PATH of your login shell',
+      found: 'login shell',
       login: 'ChatGPT',
       models: [
         model('gpt-5.2-codex', 'gpt-5.2-codex', 272_000, true, ['low', 'medium', 'high', 'xhigh']),
@@ -188,7 +188,7 @@ export function providers(): ProviderView[] {
       problem: {
         kind: 'notLoggedIn',
         message: 'Please run gemini and choose a login method',
-        hint: 'gemini',
+        hint: 'Run `gemini` once in a terminal and choose a login method, then look again.',
         retryAt: null,
       },
     }),
@@ -196,8 +196,8 @@ export function providers(): ProviderView[] {
       state: 'notFound',
       problem: {
         kind: 'notInstalled',
-        message: 'Goose is not on the PATH.',
-        hint: 'Install it from its own site, or choose the program by hand in Settings.',
+        message: 'goose is not installed, or not on the PATH',
+        hint: 'Install Goose with `brew install block-goose-cli`, or pick the program by hand in the settings.',
         retryAt: null,
       },
     }),

@@ -280,6 +280,21 @@ export class FakeEngine {
       platform: 'linux',
       window: false,
     }),
+    'app/diagnostics': () => ({
+      text: [
+        '# Changeover diagnostics',
+        '2026-11-30T08:00:12Z. No message is in it; of a key or token, the first four characters.',
+        '',
+        '## App',
+        '- version: 0.1.0 (no window)',
+        '- system: linux Debian GNU/Linux 12 6.1.0-31-amd64, x86_64',
+        '- data folder: ~/.local/share/changeover (12.3 MB)',
+        '',
+        '## Providers',
+        ...this.providers.map((one) => `- ${one.name} (${one.id}): ${one.state}; ${one.path ?? 'no program'}`),
+        '',
+      ].join('\n'),
+    }),
     'project/list': () => ({ projects: this.projects }),
     'project/open': ({ path }) => {
       if (!/^[~/]/.test(path))
@@ -464,11 +479,23 @@ export class FakeEngine {
       if (path?.includes('missing')) throw apiError(`There is no program ${path}.`, { code: 'refused' });
       this.providers = this.providers.map((one) =>
         one.id === provider
-          ? { ...one, path, state: 'ready', problem: null, found: 'your own choice', version: '1.0.0' }
+          ? {
+              ...one,
+              path,
+              state: 'ready',
+              problem: null,
+              found: path === null ? 'PATH' : 'picked by hand',
+              version: '1.0.0',
+            }
           : one,
       );
       this.broadcast({ type: 'providers', providers: this.providers });
       return { providers: this.providers };
+    },
+    'provider/test': ({ provider }) => {
+      const one = this.providers.find((other) => other.id === provider);
+      if (!one) throw apiError('There is no such provider.', { code: 'notFound' });
+      return { problem: one.problem, path: one.path, took: 812 };
     },
     'agent/list': () => ({ agents: this.agents, secretsLast: false }),
     'agent/set': ({ agent, change }) => {
@@ -495,7 +522,12 @@ export class FakeEngine {
       const known = this.agents.find((one) => one.id === id);
       const command = agent?.command ?? known?.command ?? '';
       if (command.includes('missing')) {
-        const problem = { kind: 'notInstalled' as const, message: `${command} is not installed.`, hint: null, retryAt: null };
+        const problem = {
+          kind: 'notInstalled' as const,
+          message: `${command} is not installed.`,
+          hint: null,
+          retryAt: null,
+        };
         return { problem, report: null };
       }
       const report = {
