@@ -33,7 +33,7 @@ const GEMINI_KEEPS: Keeps = Keeps::UNKNOWN;
 const CLAUDE_KEEPS: Keeps = Keeps::UNKNOWN;
 
 /// All of them, in the picker's order.
-pub const KNOWN: &[Known] = &[
+pub static KNOWN: &[Known] = &[
     Known {
         name: "gemini",
         program: "gemini",
