@@ -138,6 +138,11 @@ impl AgentHome {
         ] {
             self.set(name, "1");
         }
+        // It installs the package for plugins there, from the registry, unless it finds it installed.
+        let folder = self.opencode_home();
+        fs::create_dir_all(folder.join("node_modules")).expect("a folder");
+        let installed = serde_json::json!({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}}});
+        fs::write(folder.join("package-lock.json"), installed.to_string()).expect("a lock file");
         let base = format!("{}/v1", self.env["ANTHROPIC_BASE_URL"]);
         self.write_opencode_config(&serde_json::json!({
             "autoupdate": false,
@@ -152,9 +157,7 @@ impl AgentHome {
 
     /// Replaces OpenCode's opencode.json.
     pub fn write_opencode_config(&self, config: &serde_json::Value) {
-        let folder = self.home().join(".config/opencode");
-        fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("opencode.json"), config.to_string()).expect("a config file");
+        fs::write(self.opencode_home().join("opencode.json"), config.to_string()).expect("a config file");
     }
 
     /// Takes the keys away: Claude Code says that it is not logged in, and Codex uses its own OpenAI provider
@@ -215,6 +218,11 @@ impl AgentHome {
     /// Claude Code's folder.
     pub fn claude_home(&self) -> PathBuf {
         self.home().join(".claude")
+    }
+
+    /// OpenCode's folder for its configuration.
+    pub fn opencode_home(&self) -> PathBuf {
+        self.home().join(".config/opencode")
     }
 
     /// Codex's folder.

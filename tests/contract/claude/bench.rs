@@ -36,3 +36,10 @@ pub fn resume(home: &AgentHome, session_id: &str, anchor: Option<&str>, rewind: 
         ..spec(home)
     }
 }
+
+/// A copy of an earlier session, up to the anchor (F2).
+pub fn fork(home: &AgentHome, session_id: &str, anchor: Option<&str>) -> SessionSpec {
+    let anchor = anchor.map(str::to_owned);
+    let resume = Resume { session_id: session_id.to_owned(), anchor, rewind: false, fork: true };
+    SessionSpec { resume: Some(resume), ..spec(home) }
+}

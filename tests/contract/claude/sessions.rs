@@ -11,7 +11,7 @@ use changeover_tests::{
 };
 use uuid::Uuid;
 
-use super::bench::{failed, open, open_with, resume};
+use super::bench::{failed, fork, open, open_with, resume};
 use crate::drive::{said, told};
 
 #[tokio::test]
@@ -45,6 +45,31 @@ async fn a_session_goes_on_in_a_new_process_and_back_to_an_anchor_for_good() {
         ("user", "four [[say:r4]]"),
     ]);
     assert_eq!(spoken, wanted);
+}
+
+#[tokio::test]
+async fn f2_a_copy_holds_what_came_up_to_its_anchor_and_the_session_is_left_as_it_is() {
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api);
+    let mut talk = open(&home).await;
+    talk.completed("one [[say:r1]]").await;
+    let (id, first) = (talk.id(), talk.anchor());
+    talk.completed("two [[say:r2]]").await;
+    let last = talk.anchor();
+    let all = [("user", "one [[say:r1]]"), ("assistant", "r1"), ("user", "two [[say:r2]]"), ("assistant", "r2")];
+    let mut ids = vec![id.clone()];
+    for (anchor, kept) in [(Some(&first), 2), (Some(&last), 4), (None, 4)] {
+        // The session it is taken from is open, and idle.
+        let mut copy = open_with(fork(&home, &id, anchor.map(String::as_str))).await;
+        copy.completed("copy [[say:rc]]").await;
+        assert_eq!(told(&api), said(&[&all[..kept], &[("user", "copy [[say:rc]]")]].concat()));
+        assert!(!ids.contains(&copy.id()));
+        ids.push(copy.id());
+        copy.session.close().await;
+    }
+    talk.completed("three [[say:r3]]").await;
+    assert_eq!(told(&api), said(&[&all[..], &[("user", "three [[say:r3]]")]].concat()));
+    assert_eq!(talk.id(), id);
 }
 
 #[tokio::test]

@@ -88,6 +88,31 @@ async fn a_session_brought_back_holds_exactly_what_came_before() {
     assert_eq!(failure.kind, FailureKind::SessionGone);
 }
 
+#[tokio::test]
+async fn f2_a_copy_holds_what_came_up_to_its_turn_and_the_session_is_left_as_it_is() {
+    let bench = Bench::new().await;
+    let mut open = bench.open(bench.spec()).await;
+    let id = open.id().await;
+    let first = open.answered("one").await;
+    let last = open.answered("two").await;
+    let all = [("user", "one"), ("assistant", "echo: one"), ("user", "two"), ("assistant", "echo: two")];
+    let mut ids = vec![id.clone()];
+    for (anchor, kept) in [(Some(&first), 2), (Some(&last), 4), (None, 4)] {
+        // The session it is taken from is open, and idle.
+        let resume = Resume { session_id: id.clone(), anchor: anchor.cloned(), rewind: false, fork: true };
+        let mut copy = bench.open(SessionSpec { resume: Some(resume), ..bench.spec() }).await;
+        let own = copy.id().await;
+        assert!(!ids.contains(&own));
+        ids.push(own);
+        copy.answered("in the copy").await;
+        assert_eq!(told(&bench), said(&[&all[..kept], &[("user", "in the copy")]].concat()));
+        copy.close().await;
+    }
+    open.answered("three").await;
+    assert_eq!(told(&bench), said(&[&all[..], &[("user", "three")]].concat()));
+    open.close().await;
+}
+
 /// How a turn goes wrong.
 #[derive(Debug, Clone, Copy)]
 enum Wrong {

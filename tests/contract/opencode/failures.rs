@@ -50,6 +50,7 @@ async fn every_failure_has_its_kind_and_a_retry_is_shown() {
     open.session.interrupt().await.expect("interrupted");
     assert_eq!(open.ended().await, Ended::Interrupted);
     open.answered("next").await;
+    assert_eq!(open.failed("cut [[say:half a reply]][[error:drop]]").await.kind, FailureKind::Unavailable);
     open.close().await;
     let mut open = bench.open(SessionSpec { model: Some("anthropic/no-such-model".into()), ..bench.asking() }).await;
     assert_eq!(open.failed("hello").await.kind, FailureKind::BadModel);
@@ -65,7 +66,7 @@ async fn r10_a_stream_that_breaks_off_again_and_again_ends_the_turn() {
     open.answered("one").await;
     let before = bench.api.turns().len();
     let from = open.seen.len();
-    let failure = open.failed("cut [[say:half a reply]][[error:drop]]").await;
+    let failure = open.failed("cut [[say:half a reply]][[error:end]]").await;
     assert_eq!(failure.kind, FailureKind::NoProgress, "{failure:?}");
     let events = &open.seen[from..];
     let asked = bench.api.turns().len() - before;
@@ -74,7 +75,7 @@ async fn r10_a_stream_that_breaks_off_again_and_again_ends_the_turn() {
     let void = events.iter().filter(|event| matches!(event, RuntimeEvent::Superseded { .. })).count();
     assert!(retries >= 9 && void >= 9, "{retries} retries, {void} void: {events:#?}");
     // One that breaks off twice and then does not is a reply.
-    let events = open.turn("better [[say:a reply]][[error:drop:2]]").await;
+    let events = open.turn("better [[say:a reply]][[error:end:2]]").await;
     assert_eq!(events.last(), Some(&RuntimeEvent::Ended(Ended::Completed)), "{events:#?}");
     open.close().await;
     bench.runtime.close().await;

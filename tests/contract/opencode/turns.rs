@@ -54,7 +54,7 @@ async fn a_turn_streams_and_ends_with_its_figures_and_commands_say_all_there_is(
     let model = RuntimeEvent::SessionKnown { session_id: id.clone(), model: Some(OPENCODE_MODEL.into()) };
     assert_eq!(open.seen[0], model);
     // One request: none for a title, and the session's own id in it.
-    assert_eq!(bench.api.requests().len(), 1);
+    assert_eq!(bench.api.requests().len(), 1, "{:?}", bench.api.requests());
     assert_eq!(bench.api.turns()[0].session.as_deref(), Some(id.as_str()));
 
     // R4: asked for in full, and a word of ours is the answer.

@@ -16,7 +16,7 @@
 //! | `[[hang]]` | headers and the first piece of text, then nothing until the client leaves |
 //! | `[[gate:NAME]]` | the first piece of text, then waits until the test opens the gate |
 //! | `[[gate_before:NAME]]` | nothing at all, not even headers, until the test opens the gate (first round of a turn only) |
-//! | `[[error:KIND]]` | 400 401 403 404 413 429 500 503 529, `toolong`, `drop` (cut mid-stream), `midstream` (in-band error), `refuse` (closed without an answer) |
+//! | `[[error:KIND]]` | 400 401 403 404 413 429 500 503 529, `toolong`, `drop` (cut mid-stream), `end` (ended mid-stream), `midstream` (in-band error), `refuse` (closed without an answer) |
 //! | `[[error:KIND:K]]` | only for the first K requests with this same text |
 //! | `[[error_after:K:KIND]]` | only once K tool results are there |
 //! | `[[retry_after:S]]` | adds `retry-after: S` to the error |
@@ -41,6 +41,8 @@ pub enum Failure {
     TooLong,
     /// The connection is cut after the first piece of text; of a reply without streaming, before it.
     Drop,
+    /// The reply ends in good order after the first piece of text, without the vendor's last event.
+    End,
     /// The vendor's error event after the first piece of text.
     Midstream,
     /// The connection closes without an answer.
@@ -54,6 +56,7 @@ impl std::str::FromStr for Failure {
         match kind {
             "toolong" => Ok(Self::TooLong),
             "drop" => Ok(Self::Drop),
+            "end" => Ok(Self::End),
             "midstream" => Ok(Self::Midstream),
             "refuse" => Ok(Self::Refuse),
             "400" | "401" | "403" | "404" | "413" | "429" | "500" | "503" | "529" => {

@@ -66,6 +66,7 @@ impl Events {
         }
         match plan.error {
             Some(Failure::Drop) => Err(self.cut().await),
+            Some(Failure::End) => Err(Ended),
             Some(Failure::Midstream) => Ok(AfterFirst::Midstream),
             _ => Ok(AfterFirst::GoOn),
         }

@@ -35,6 +35,8 @@ struct Place {
     id: String,
     /// Where its history now ends, if that has another name than the one we knew.
     anchor: Option<String>,
+    /// Its rules, oldest first.
+    rules: Vec<Value>,
 }
 
 impl OpenCodeRuntime {
@@ -57,8 +59,11 @@ impl OpenCodeRuntime {
         let place = place(&http, spec.resume.as_ref()).await?;
         let name = spec.mcp.as_ref().map(|_| mcp_name(&place.id));
         let rules = rules(spec.mode, name.as_deref(), &config["permission"]);
-        let changed = json!({"permission": rules});
-        http.patch(&format!("/session/{}", place.id), &changed, PATIENCE).await.map_err(opening)?;
+        // They are added to those that it has.
+        if !place.rules.ends_with(&rules) {
+            let changed = json!({"permission": rules});
+            http.patch(&format!("/session/{}", place.id), &changed, PATIENCE).await.map_err(opening)?;
+        }
         let prompts = match &spec.resume {
             None => HashSet::new(),
             Some(_) => {
@@ -85,9 +90,9 @@ impl OpenCodeRuntime {
             normalizer: Mutex::new(normalizer),
             phase: watch::channel(Phase::Idle).0,
             closed: watch::channel(false).0,
-            events: sender,
+            events: sender.downgrade(),
         });
-        tokio::spawn(Arc::clone(&shared).read(lines));
+        tokio::spawn(Arc::clone(&shared).read(lines, sender));
         let model = spec.model.as_deref().and_then(|model| model.split_once('/'));
         let session = OpenCodeSession {
             shared,
@@ -137,14 +142,14 @@ fn rules(mode: ApprovalMode, mcp: Option<&str>, configured: &Value) -> Vec<Value
 async fn place(http: &Http, resume: Option<&Resume>) -> Result<Place, Failure> {
     let Some(resume) = resume else {
         let made = http.post("/session", &json!({"title": TITLE}), PATIENCE).await.map_err(opening)?;
-        return Ok(Place { id: id_of(&made)?, anchor: None });
+        return Ok(Place { id: id_of(&made)?, anchor: None, rules: Vec::new() });
     };
     let id = &resume.session_id;
     // Another id than its own kind is an error of the server's to it, not a session that it does not know.
     if !id.starts_with("ses") || id.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
         return Err(gone(format!("OpenCode: Session not found: {id}")));
     }
-    http.get(&format!("/session/{id}"), PATIENCE).await.map_err(opening)?;
+    let known = http.get(&format!("/session/{id}"), PATIENCE).await.map_err(opening)?;
     let after = match &resume.anchor {
         Some(anchor) => after(http, id, anchor, resume.rewind || resume.fork).await?,
         None if resume.rewind => {
@@ -159,7 +164,7 @@ async fn place(http: &Http, resume: Option<&Resume>) -> Result<Place, Failure> {
         let id = id_of(&made)?;
         let newest = http.get(&format!("/session/{id}/message?limit=1"), PATIENCE).await.map_err(opening)?;
         let anchor = newest.as_array().and_then(|list| list.last()?["info"]["id"].as_str().map(str::to_owned));
-        return Ok(Place { id, anchor });
+        return Ok(Place { id, anchor, rules: Vec::new() });
     }
     if let (Some(message), true) = (after, resume.rewind) {
         let body = json!({"messageID": message});
@@ -168,7 +173,8 @@ async fn place(http: &Http, resume: Option<&Resume>) -> Result<Place, Failure> {
             return Err(gone("OpenCode did not bring the session back"));
         }
     }
-    Ok(Place { id: id.clone(), anchor: None })
+    let rules = known["permission"].as_array().cloned().unwrap_or_default();
+    Ok(Place { id: id.clone(), anchor: None, rules })
 }
 
 fn id_of(session: &Value) -> Result<String, Failure> {

@@ -27,8 +27,8 @@ use crate::{
     session::Environment,
 };
 
-/// How long it may take to say where it listens.
-const READY: Duration = Duration::from_secs(60);
+/// How long it may take to say where it listens: seconds, as a rule, and all of it on a machine that has much else to do.
+const READY: Duration = Duration::from_secs(120);
 /// How long it stays without a session: another model or effort opens one anew at once.
 const LINGER: Duration = Duration::from_secs(30);
 /// How long it may take to end what its sessions run. After that its tree is ended by force.

@@ -47,7 +47,8 @@ pub(super) struct Shared {
     pub phase: watch::Sender<Phase>,
     /// True from when it is to end.
     pub closed: watch::Sender<bool>,
-    pub events: mpsc::Sender<RuntimeEvent>,
+    /// The stream ends with its reader, which holds the other one.
+    pub events: mpsc::WeakSender<RuntimeEvent>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,9 +70,10 @@ impl Shared {
     }
 
     async fn tell(&self, events: Vec<RuntimeEvent>) {
+        let Some(sender) = self.events.upgrade() else { return };
         for event in events {
             // Nobody listens: the session is being dropped.
-            let _ = self.events.send(event).await;
+            let _ = sender.send(event).await;
         }
     }
 
@@ -86,7 +88,7 @@ impl Shared {
     }
 
     /// Reads to the end of the session, which is the last event.
-    pub async fn read(self: Arc<Self>, mut lines: EventLines) {
+    pub async fn read(self: Arc<Self>, mut lines: EventLines, events: mpsc::Sender<RuntimeEvent>) {
         let mut closed = self.closed.subscribe();
         let lost = loop {
             let event = tokio::select! {
@@ -112,7 +114,7 @@ impl Shared {
             Failure::new(FailureKind::Exited, "The session was closed")
         };
         self.phase.send_replace(Phase::Idle);
-        let _ = self.events.send(RuntimeEvent::Exited { failure }).await;
+        let _ = events.send(RuntimeEvent::Exited { failure }).await;
     }
 
     async fn event(self: &Arc<Self>, event: &Value) {
