@@ -33,7 +33,7 @@ pub const SCENARIOS: [(&str, &str); 20] = [
 ];
 
 /// Every runtime under test, in the table's order.
-pub const RUNTIMES: [&str; 4] = ["claude", "codex", "opencode", "practice"];
+pub const RUNTIMES: [&str; 3] = ["claude", "codex", "practice"];
 
 /// What a scenario has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +157,7 @@ mod tests {
             cell.keep(folder.path());
         }
         let table = table(&read(folder.path()).expect("all"));
-        assert!(table.contains("| a command with exit code 3 | works | works | works | cannot (1) |"), "{table}");
+        assert!(table.contains("| a command with exit code 3 | works | works | cannot (1) |"), "{table}");
         assert!(table.ends_with("\nThe app says:\n\n1. “It has no hands.”\n"), "{table}");
         shown()[0].forget(folder.path());
         assert!(read(folder.path()).is_err_and(|why| why.contains("scenarios::claude::start")));

@@ -35,24 +35,7 @@ pub async fn api_429(stand: &Stand) -> Cell {
 }
 
 pub async fn api_529(stand: &Stand) -> Cell {
-    if !stand.retries_for_ever() {
-        return fails(stand, Fault::Overloaded, FailureKind::Unavailable).await;
-    }
-    // R10: each retry is shown; the engine stops it when that has gone on for too long, and the session goes on.
-    let mut talk = stand.open(stand.spec()).await;
-    talk.send(&stand.fault(Fault::Overloaded)).await;
-    for attempt in 1..=2 {
-        let retry =
-            |e: &E| matches!(e, E::Retrying { attempt: at, message, .. } if *at == attempt && !message.is_empty());
-        talk.until("a retry", retry).await;
-    }
-    talk.session.interrupt().await.expect("asked");
-    assert_eq!(talk.ended().await, Ended::Interrupted);
-    assert_eq!(reply(&talk.seen), "");
-    let line = stand.line(1);
-    assert_eq!(reply(&talk.completed(&line.prompt).await), line.reply);
-    talk.over().await;
-    Cell::Works
+    fails(stand, Fault::Overloaded, FailureKind::Unavailable).await
 }
 
 /// Half a reply is never taken for a whole one, nor told twice: it starts over, or the turn has failed.
@@ -76,9 +59,7 @@ pub async fn cut_stream(stand: &Stand) -> Cell {
             Cell::Works
         }
         None => {
-            let failure = failed(ended);
-            let kinds = [FailureKind::Unavailable, FailureKind::NoProgress];
-            assert!(kinds.contains(&failure.kind), "{failure:?}");
+            assert_eq!(failed(ended).kind, FailureKind::Unavailable);
             Cell::Works
         }
         Some(words) => {

@@ -76,7 +76,6 @@ pub async fn mcp_tool(stand: &Stand) -> Cell {
     let lines = stand.processes();
     assert!(lines.iter().all(|line| !line.contains(token) && !line.contains(&port)), "in an argv: {lines:#?}");
     talk.over().await;
-    stand.runtime.close().await;
     let search =
         std::process::Command::new("grep").args(["-rl", token]).arg(stand.home.root()).output().expect("grep runs");
     assert_eq!(String::from_utf8_lossy(&search.stdout), "", "in a file");

@@ -69,4 +69,4 @@ macro_rules! scenarios {
     };
 }
 
-scenarios!(claude: Claude, codex: Codex, opencode: OpenCode, practice: Practice);
+scenarios!(claude: Claude, codex: Codex, practice: Practice);

@@ -11,7 +11,6 @@ use changeover_core::{
 use changeover_runtime::{
     claude::Claude,
     codex::CodexRuntime,
-    opencode::OpenCodeRuntime,
     practice::practice_runtime,
     process::MARK,
     session::{AgentRuntime, Resume, SessionSpec},
@@ -26,7 +25,6 @@ use crate::talk::{Talk, eventually, running};
 pub enum Kind {
     Claude,
     Codex,
-    OpenCode,
     Practice,
 }
 
@@ -36,7 +34,6 @@ impl Kind {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
-            Self::OpenCode => "opencode",
             Self::Practice => "practice",
         }
     }
@@ -70,14 +67,10 @@ pub struct Stand {
 impl Stand {
     pub async fn new(kind: Kind) -> Self {
         let api = FakeApi::start().await;
-        let home = match kind {
-            Kind::OpenCode => AgentHome::new(&api).with_opencode(),
-            _ => AgentHome::new(&api),
-        };
+        let home = AgentHome::new(&api);
         let runtime: Arc<dyn AgentRuntime> = match kind {
             Kind::Claude => Arc::new(Claude::default()),
             Kind::Codex => Arc::new(CodexRuntime::new(home.root().join("notes"))),
-            Kind::OpenCode => Arc::new(OpenCodeRuntime::new(home.root().join("notes"))),
             Kind::Practice => {
                 let folder = home.root().join("practice");
                 Arc::new(practice_runtime(app::binary(), vec!["practice-agent".into()], Some(folder)))
@@ -94,15 +87,10 @@ impl Stand {
     /// The window that its default model reports, in tokens.
     pub fn window(&self) -> u64 {
         match self.kind {
-            Kind::Claude | Kind::OpenCode => 1_000_000,
+            Kind::Claude => 1_000_000,
             Kind::Codex => 258_400,
             Kind::Practice => 200_000,
         }
-    }
-
-    /// A CLI that asks an API in trouble again and again, for as long as nobody stops it (R10).
-    pub fn retries_for_ever(&self) -> bool {
-        self.kind == Kind::OpenCode
     }
 
     /// More than any CLI lets its context grow to by itself. The practice agent stops at its window.
@@ -193,8 +181,6 @@ impl Stand {
         };
         match self.kind {
             Kind::Practice => format!("fail: {word}"),
-            // It waits for a limit that ends soon, however often it has to.
-            Kind::OpenCode if fault == Fault::Limited => "this fails [[error:429]] [[retry_after:3600]]".to_owned(),
             _ => format!("this fails [[error:{directive}]] [[retry_after:0]]"),
         }
     }
@@ -238,12 +224,10 @@ impl Stand {
     }
 
     /// Takes away what the agent keeps of its sessions.
-    pub async fn forget_sessions(&self) {
-        self.runtime.close().await;
+    pub fn forget_sessions(&self) {
         let folder: PathBuf = match self.kind {
             Kind::Claude => self.home.claude_home().join("projects"),
             Kind::Codex => self.home.codex_home().join("sessions"),
-            Kind::OpenCode => self.home.home().join(".local/share/opencode"),
             Kind::Practice => self.home.root().join("practice"),
         };
         std::fs::remove_dir_all(&folder).expect("its sessions");
@@ -256,7 +240,6 @@ impl Stand {
 
     /// Nothing of it is left, and it has called nobody else.
     pub async fn over(&self) {
-        self.runtime.close().await;
         eventually("the end of every process", || self.processes().is_empty()).await;
         assert_eq!(self.api.strays(), Vec::<String>::new());
     }

@@ -23,11 +23,7 @@ const IN_TIME: Duration = Duration::from_secs(3);
 
 /// Found, opened, asked once; and then nothing of it is left.
 pub async fn start(stand: &Stand) -> Cell {
-    let mut found = stand.runtime.describe(&stand.spec().env).await;
-    if found.version.is_none() {
-        // On a busy machine its server may take longer than a look may; it is there for the next one.
-        found = stand.runtime.describe(&stand.spec().env).await;
-    }
+    let found = stand.runtime.describe(&stand.spec().env).await;
     assert_eq!(found.problem, None);
     assert!(found.path.is_some() && found.version.is_some() && !matches!(found.login, Login::Out { .. }), "{found:?}");
     let mut talk = stand.open(stand.spec()).await;
