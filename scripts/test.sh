@@ -19,7 +19,9 @@ mkdir -p "$XDG_DATA_HOME" "$XDG_CONFIG_HOME" "$XDG_STATE_HOME" "$XDG_CACHE_HOME"
 CHROMIUM=$(chromium_path)
 CHANGEOVER_BIN=$target/debug/changeover
 CHANGEOVER_DESKTOP_BIN=$target/debug/changeover-desktop
-export CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN
+# What the contract scenarios have shown: the README's table is made of it.
+CHANGEOVER_SCENARIOS=$target/scenarios
+export CHROMIUM CHANGEOVER_BIN CHANGEOVER_DESKTOP_BIN CHANGEOVER_SCENARIOS
 
 if wants types; then
   say "types"
@@ -45,6 +47,7 @@ fi
 if wants rust || wants web || wants window; then build_bins; fi
 
 if wants rust; then
+  rm -rf "$CHANGEOVER_SCENARIOS"
   if cargo nextest --version >/dev/null 2>&1; then
     say "Rust: nextest"
     cargo nextest run --workspace --locked --no-fail-fast
@@ -52,6 +55,8 @@ if wants rust; then
     say "Rust: cargo test (cargo-nextest, where installed, runs them sooner)"
     cargo test --workspace --locked --no-fail-fast --lib --bins --tests
   fi
+  say "README: what every agent can do"
+  "$target/debug/scenario-table" README.md "$CHANGEOVER_SCENARIOS" --check
   npm_ci tests/mcp-conformance --ignore-scripts
   say "MCP: the public conformance runner"
   tests/mcp-conformance/run.sh "$target/debug/mcp-stand"

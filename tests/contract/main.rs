@@ -18,3 +18,5 @@ mod fake_api;
 mod history_tools;
 mod mcp;
 mod opencode;
+mod scenarios;
+mod talk;

@@ -18,6 +18,7 @@ mod mcp;
 mod one_engine;
 mod opencode;
 mod places;
+mod providers;
 mod refusal;
 mod reports;
 mod serve;

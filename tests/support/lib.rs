@@ -15,5 +15,6 @@ pub mod cli;
 pub mod fake_api;
 pub mod family;
 pub mod marked;
+pub mod scenarios;
 pub mod silent;
 pub mod talk;

@@ -1,49 +1,16 @@
-//! Detection, models, and our MCP server (R2, R6, M1, M2).
+//! Detection and models (R2, R6).
 
-use changeover_core::{
-    event::{Ended, RuntimeEvent as E},
-    failure::FailureKind,
-};
+use changeover_core::failure::FailureKind;
 use changeover_runtime::{
     claude::Claude,
-    session::{AgentRuntime, Login, McpAccess, SessionSpec},
+    session::{AgentRuntime, Login, SessionSpec},
 };
 use changeover_tests::{
     agents::{Agent, AgentHome, FAKE_KEY},
     fake_api::FakeApi,
 };
 
-use super::bench::{lives, open_with, spec};
-
-#[tokio::test]
-async fn our_mcp_server_reaches_the_model_and_its_secrets_no_process_list() {
-    let api = FakeApi::start().await;
-    let home = AgentHome::new(&api);
-    let server = crate::mcp::Server::start("very-secret-token").await;
-    let mcp = Some(McpAccess { url: server.url(), token: "very-secret-token".into() });
-    let mut talk = open_with(SessionSpec { mcp, ..spec(&home) }).await;
-    talk.send(r#"one [[call:mcp__changeover__thread_read:{"limit":3}]] [[say:read]]"#).await;
-    let end = talk.until("the end", |e| matches!(e, E::Ended(_) | E::ApprovalWanted(_))).await;
-    assert_eq!(end, E::Ended(Ended::Completed), "reading asks for no leave");
-    let turns = api.turns();
-    let tools = turns[0].body["tools"].as_array().expect("tools").clone();
-    let named: Vec<&str> = tools.iter().filter_map(|t| t["name"].as_str()).filter(|n| n.starts_with("mcp__")).collect();
-    assert_eq!(
-        named,
-        ["mcp__changeover__thread_list", "mcp__changeover__thread_read", "mcp__changeover__thread_search"]
-    );
-    assert_eq!(server.calls(), [r#"thread_read {"limit":3}"#]);
-    assert!(
-        talk.seen
-            .iter()
-            .any(|e| matches!(e, E::Tool { output: Some(text), .. } if text.contains("page of thread_read")))
-    );
-    let line = lives(&home.work()).join("\n");
-    assert!(
-        line.contains("--mcp-config") && !line.contains("very-secret") && !line.contains(&server.port().to_string()),
-        "{line}"
-    );
-}
+use super::bench::{open_with, spec};
 
 #[tokio::test]
 async fn it_is_found_with_version_login_and_models_or_told_why_not() {

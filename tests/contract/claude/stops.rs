@@ -88,19 +88,6 @@ async fn an_interrupt_ends_a_command_that_ignores_signals() {
 }
 
 #[tokio::test]
-async fn an_interrupt_takes_an_open_question_back() {
-    let api = FakeApi::start().await;
-    let home = AgentHome::new(&api);
-    let mut talk = open(&home).await;
-    talk.send("one [[tool:bash:touch asked]]").await;
-    let request = talk.asked().await;
-    talk.session.interrupt().await.expect("asked");
-    talk.until("a withdrawal", |e| *e == E::ApprovalWithdrawn { key: request.key.clone() }).await;
-    assert_eq!(talk.ended().await, Ended::Interrupted);
-    assert!(!home.work().join("asked").exists());
-}
-
-#[tokio::test]
 async fn a_killed_cli_is_told_as_exited_and_its_command_does_not_outlive_it() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);

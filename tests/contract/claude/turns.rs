@@ -68,22 +68,6 @@ async fn commands_are_told_with_exit_code_and_output_and_asked_for_in_full() {
 }
 
 #[tokio::test]
-async fn a_denied_command_never_ran_and_the_turn_goes_on() {
-    let api = FakeApi::start().await;
-    let home = AgentHome::new(&api);
-    let mut talk = open(&home).await;
-    talk.send("go [[tool:bash:touch forbidden]] [[say:as you wish]]").await;
-    let request = talk.asked().await;
-    talk.answer(&request.key, Answer::Deny).await;
-    assert_eq!(talk.ended().await, Ended::Completed);
-    assert_eq!(commands(&talk.seen), [("touch forbidden".into(), WorkStatus::Declined, None, String::new())]);
-    assert_eq!(reply(&talk.seen), "as you wish");
-    assert!(!home.work().join("forbidden").exists());
-    // A key that is answered already is no error and does nothing.
-    talk.answer(&request.key, Answer::Allow).await;
-}
-
-#[tokio::test]
 async fn edits_ask_with_their_diff_and_go_through_unasked_in_the_edits_mode() {
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);

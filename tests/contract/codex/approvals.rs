@@ -3,49 +3,11 @@
 use changeover_core::approval::ApprovalSubject;
 use changeover_core::event::{Ended, RuntimeEvent};
 use changeover_core::part::{FileDelta, WorkStatus};
-use changeover_core::provider::ApprovalMode;
 use changeover_runtime::session::{Answer, SessionSpec};
 use serde_json::json;
 
 use super::bench::Bench;
 use super::turns::commands;
-
-#[tokio::test]
-async fn a_command_is_asked_for_in_full_and_runs_when_allowed() {
-    let bench = Bench::new().await;
-    for mode in [ApprovalMode::Ask, ApprovalMode::All] {
-        let mut open = bench.open(SessionSpec { mode, ..bench.spec() }).await;
-        let line = format!("echo {mode:?} > made; sed -n 's/a/b/p' made; exit 3");
-        open.send(&format!("[[tool:bash:{line}]][[say:done]]")).await;
-        let request = open.asked().await;
-        assert!(!bench.home.work().join("made").exists());
-        assert_eq!(request.subject, ApprovalSubject::Command { command: line.clone(), cwd: None });
-        open.answer(&request, Answer::Allow).await;
-        assert_eq!(open.ended().await, Ended::Completed);
-        assert_eq!(commands(&open.seen), [(line, WorkStatus::Failed, Some(3), None)]);
-        assert!(!open.seen.iter().any(|event| matches!(event, RuntimeEvent::ApprovalWithdrawn { .. })));
-        std::fs::remove_file(bench.home.work().join("made")).expect("made");
-        // A second answer, or one to nothing, is no error and does nothing.
-        open.answer(&request, Answer::Deny).await;
-        open.close().await;
-    }
-}
-
-#[tokio::test]
-async fn a_denied_command_never_runs_and_the_turn_goes_on() {
-    let bench = Bench::new().await;
-    let mut open = bench.open(bench.asking()).await;
-    open.send("[[tool:bash:echo x > made]][[say:then without]]").await;
-    let request = open.asked().await;
-    open.answer(&request, Answer::Deny).await;
-    assert_eq!(open.ended().await, Ended::Completed);
-    assert_eq!(commands(&open.seen), [("echo x > made".to_owned(), WorkStatus::Declined, None, None)]);
-    assert!(!bench.home.work().join("made").exists());
-    let turns = bench.api.turns();
-    assert!(turns[1].texts("result")[0].contains("rejected by user"), "the model is told");
-    assert!(open.seen.iter().any(|event| matches!(event, RuntimeEvent::Whole { text, .. } if text == "then without")));
-    open.close().await;
-}
 
 fn patch(text: &str) -> String {
     let input = format!("*** Begin Patch\n{text}\n*** End Patch");
@@ -121,21 +83,5 @@ async fn with_edits_allowed_only_what_leaves_the_workspace_is_asked_for() {
     open.answer(&request, Answer::Allow).await;
     assert_eq!(open.ended().await, Ended::Completed);
     assert!(outside.exists());
-    open.close().await;
-}
-
-#[tokio::test]
-async fn a_question_that_stands_when_the_turn_is_interrupted_is_withdrawn() {
-    let bench = Bench::new().await;
-    let mut open = bench.open(bench.asking()).await;
-    open.send("[[tool:bash:echo x > made]]").await;
-    let request = open.asked().await;
-    open.session.interrupt().await.expect("interrupted");
-    let withdrawn = RuntimeEvent::ApprovalWithdrawn { key: request.key.clone() };
-    open.until(|event| *event == withdrawn).await;
-    assert_eq!(open.ended().await, Ended::Interrupted);
-    open.answer(&request, Answer::Allow).await;
-    open.answered("and on").await;
-    assert!(!bench.home.work().join("made").exists());
     open.close().await;
 }

@@ -15,20 +15,6 @@ use super::turns::commands;
 const IN_TIME: Duration = Duration::from_secs(3);
 
 #[tokio::test]
-async fn an_interrupt_ends_a_stream_and_the_session_goes_on() {
-    let bench = Bench::new().await;
-    let mut open = bench.open(bench.spec()).await;
-    open.send("[[gate:mid]]one two three").await;
-    open.until(|event| matches!(event, RuntimeEvent::Text { .. })).await;
-    let begun = Instant::now();
-    open.session.interrupt().await.expect("interrupted");
-    assert_eq!(open.ended().await, Ended::Interrupted);
-    assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
-    open.answered("next").await;
-    open.close().await;
-}
-
-#[tokio::test]
 async fn an_interrupt_right_after_the_prompt_is_not_lost() {
     let bench = Bench::new().await;
     let mut open = bench.open(bench.spec()).await;

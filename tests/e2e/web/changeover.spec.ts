@@ -135,3 +135,16 @@ test('one that is not logged in says how to get on', async ({ page }) => {
   await expect(page.getByTestId('provider-problem')).toContainText('Gemini CLI is not logged in.');
   await expect(page.getByTestId('provider-problem')).toContainText('gemini');
 });
+
+test('what an agent cannot do is said where it is chosen', async ({ page }) => {
+  await open(page, 'empty');
+  await newThread(page);
+  await page.getByTestId('provider-picker').click();
+  await expect(page.getByRole('list', { name: 'What Claude Code cannot do' })).toHaveCount(0);
+  await page.getByTestId('provider-option-acp:gemini').click();
+  const lines = page.getByTestId('picker').getByRole('list', { name: 'What Gemini CLI cannot do' }).getByRole('listitem');
+  await expect(lines).toHaveText([
+    'It does not say how large its context window is.',
+    'It does not say what its commands print, nor with which exit code they end.',
+  ]);
+});

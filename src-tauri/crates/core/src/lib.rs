@@ -9,6 +9,7 @@ pub mod id;
 pub mod message;
 pub mod notice;
 pub mod part;
+pub mod power;
 pub mod provider;
 pub mod seq;
 pub mod session;

@@ -7,6 +7,7 @@ use std::{
 
 use changeover_core::{
     failure::FailureKind,
+    power::Cannot,
     provider::{ApprovalMode, ProviderId, Target},
 };
 use changeover_runtime::{
@@ -34,6 +35,7 @@ struct Known {
     /// The picker's order.
     order: Vec<ProviderId>,
     descriptions: BTreeMap<ProviderId, Description>,
+    cannot: BTreeMap<ProviderId, Vec<Cannot>>,
     models: BTreeMap<ProviderId, Vec<ModelInfo>>,
     windows: HashMap<(ProviderId, Option<String>), u64>,
 }
@@ -96,8 +98,10 @@ impl Catalogue {
         *self.ground.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
     }
 
-    pub(crate) fn put_description(&self, provider: &ProviderId, description: Description) {
-        self.known().descriptions.insert(provider.clone(), description);
+    pub(crate) fn put_description(&self, provider: &ProviderId, description: Description, cannot: Vec<Cannot>) {
+        let mut known = self.known();
+        known.descriptions.insert(provider.clone(), description);
+        known.cannot.insert(provider.clone(), cannot);
     }
 
     pub(crate) fn put_models(&self, provider: &ProviderId, models: Vec<ModelInfo>) {
@@ -150,11 +154,12 @@ impl Catalogue {
     /// One provider, as it stands.
     pub(crate) fn view(&self, id: &ProviderId) -> ProviderView {
         let known = self.known();
-        view(id, known.descriptions.get(id), known.models.get(id).map(Vec::as_slice).unwrap_or_default())
+        let models = known.models.get(id).map(Vec::as_slice).unwrap_or_default();
+        view(id, known.descriptions.get(id), models, known.cannot.get(id).cloned().unwrap_or_default())
     }
 }
 
-fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]) -> ProviderView {
+fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo], cannot: Vec<Cannot>) -> ProviderView {
     let problem = description.and_then(|d| d.problem.clone());
     let state = match (description, &problem) {
         (None, _) => ProviderState::Looking,
@@ -177,6 +182,7 @@ fn view(id: &ProviderId, description: Option<&Description>, models: &[ModelInfo]
             Login::Out { .. } | Login::Unknown => None,
         }),
         problem,
+        cannot,
         models: model_views(models),
     }
 }

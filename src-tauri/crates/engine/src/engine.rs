@@ -409,7 +409,7 @@ impl Inner {
         let env = self.child_environment(provider).await;
         let description = runtime.describe(&env).await;
         let problem = description.problem.clone();
-        self.catalogue.put_description(provider, description);
+        self.catalogue.put_description(provider, description, runtime.cannot());
         self.announce_providers();
         match problem {
             // R2's ten seconds are detection's. On a busy machine that says little: opening the session has more, and decides.
@@ -450,7 +450,7 @@ impl Inner {
         let env = self.child_environment(provider).await;
         let description = runtime.describe(&env).await;
         let (path, problem) = (description.path.clone(), description.problem.clone());
-        self.catalogue.put_description(provider, description);
+        self.catalogue.put_description(provider, description, runtime.cannot());
         self.announce_providers();
         if let Some(problem) = problem {
             return Ok((path, Err(problem)));
@@ -487,7 +487,7 @@ impl Inner {
         let env = self.child_environment(id).await;
         let description = runtime.describe(&env).await;
         let usable = description.problem.is_none();
-        self.catalogue.put_description(id, description);
+        self.catalogue.put_description(id, description, runtime.cannot());
         self.announce_providers();
         if usable {
             match runtime.models(&env).await {

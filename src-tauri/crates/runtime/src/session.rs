@@ -6,6 +6,7 @@ use changeover_core::{
     event::{Keeps, RuntimeEvent},
     failure::Failure,
     id::PromptId,
+    power::{Cannot, Power},
     provider::{ApprovalMode, ProviderId},
 };
 use futures::future::BoxFuture;
@@ -78,6 +79,19 @@ pub struct Capabilities {
     pub mcp: bool,
     /// What its history holds after something went wrong (T9).
     pub keeps: Keeps,
+}
+
+impl Capabilities {
+    /// What is missing, for people (R2).
+    pub fn cannot(&self) -> Vec<Cannot> {
+        let all = [
+            (self.resume, Power::Resume),
+            (self.fork, Power::Fork),
+            (self.usage, Power::Usage),
+            (self.mcp, Power::Mcp),
+        ];
+        all.into_iter().filter(|(can, _)| !can).map(|(_, power)| power.into()).collect()
+    }
 }
 
 /// Our MCP server as a session sees it (M1). The token goes through the environment or stdin, never through argv.
@@ -182,6 +196,11 @@ pub trait AgentRuntime: Send + Sync {
 
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// What it cannot do, in words: shown where it is chosen (R2). Proved like everything else, by the contract scenarios.
+    fn cannot(&self) -> Vec<Cannot> {
+        self.capabilities().cannot()
+    }
 
     /// Finds the program, its version and login with the user's environment; at most 10 s. `NoProgress` as the problem says that
     /// it took longer: [`open`](Self::open) has more time.

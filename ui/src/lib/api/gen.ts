@@ -304,6 +304,16 @@ name: string,
  */
 input: string, };
 
+export type Cannot = { 
+/**
+ * What.
+ */
+power: Power, 
+/**
+ * The same in a sentence.
+ */
+message: string, };
+
 export type ContextFigure = { 
 /**
  * Tokens in the context after the last request.
@@ -1146,6 +1156,8 @@ text: string,
  */
 status: WorkStatus | null, };
 
+export type Power = "resume" | "fork" | "usage" | "window" | "mcp" | "commandResult" | "compactionOff" | "cutReply";
+
 export type ProjectId = string;
 
 export type ProjectListResponse = { 
@@ -1267,6 +1279,10 @@ login: string | null,
  * What keeps it from being used, and the way on.
  */
 problem: Failure | null, 
+/**
+ * What it cannot do, each in a sentence (R2).
+ */
+cannot: Array<Cannot>, 
 /**
  * Its models, once known.
  */

@@ -108,6 +108,7 @@ export const words = {
     pickFind: 'Find it again',
     use: 'Use this',
     lookAgain: 'Look again',
+    cannot: (name: string) => `What ${name} cannot do`,
   },
 
   agents: {

@@ -10,6 +10,7 @@ use std::{
 use changeover_core::{
     event::{Keeps, RuntimeEvent},
     failure::{Failure, FailureKind},
+    power::{Cannot, Power},
     provider::ProviderId,
 };
 use futures::future::BoxFuture;
@@ -18,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     known::Known,
+    lacks,
     open::{Greeted, check_folder, minute},
     reader::Reader,
     session::{AcpSession, Shared},
@@ -99,13 +101,22 @@ pub struct AcpRuntime {
     picked: Mutex<Option<PathBuf>>,
     /// The minute in which sessions were made by this process (see `Greeted::session`).
     born: Mutex<HashMap<String, u64>>,
+    /// What it lacks by its last greeting.
+    lacks: Mutex<Vec<Power>>,
 }
 
 impl AcpRuntime {
     /// For this agent.
     pub fn new(agent: AcpAgent) -> Self {
         let known = Known::of(&agent.id);
-        Self { agent, known, looked: Mutex::default(), picked: Mutex::default(), born: Mutex::default() }
+        Self {
+            agent,
+            known,
+            looked: Mutex::default(),
+            picked: Mutex::default(),
+            born: Mutex::default(),
+            lacks: Mutex::default(),
+        }
     }
 
     /// How it is started.
@@ -166,6 +177,7 @@ impl AcpRuntime {
         tokio::spawn(reader.run(spawned.stdout));
         let link = Link { shared: link, events: inbox, over: over.drop_guard() };
         let greeted = Greeted::new(peer, spawned.process, self.known.map(|known| known.login)).await?;
+        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = lacks::told(&greeted.hello.agent_capabilities);
         link.shared.state().login = greeted.login_hint();
         Ok((greeted, link))
     }
@@ -295,6 +307,17 @@ impl AgentRuntime for AcpRuntime {
     /// What ACP has; an agent that lacks some of it answers `open` with `SessionGone` (resume) or warns (MCP).
     fn capabilities(&self) -> Capabilities {
         Capabilities { resume: true, fork: false, usage: true, mcp: true, keeps: self.agent.keeps }
+    }
+
+    fn cannot(&self) -> Vec<Cannot> {
+        let mut all = self.capabilities().cannot();
+        let told = self.lacks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for power in lacks::known(&self.agent.id).iter().copied().chain(told) {
+            if all.iter().all(|cannot| cannot.power != power) {
+                all.push(power.into());
+            }
+        }
+        all
     }
 
     /// What is part of the app is not picked.

@@ -6,6 +6,7 @@
 mod client;
 pub(crate) mod failure;
 mod known;
+mod lacks;
 mod normalize;
 mod open;
 mod reader;

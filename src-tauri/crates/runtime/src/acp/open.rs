@@ -112,6 +112,9 @@ impl Greeted {
                 let id = answer.get("sessionId").and_then(Value::as_str).map(str::to_owned);
                 (id.ok_or_else(|| broken("a new session has no id"))?, answer)
             }
+            Some(resume) if resume.fork => {
+                return Err(Failure::new(FailureKind::Rejected, "this agent cannot copy a session"));
+            }
             Some(resume) if resume.rewind => {
                 let message = "this agent cannot bring a session back to an earlier place";
                 return Err(Failure::new(FailureKind::Rejected, message));

@@ -90,14 +90,18 @@ impl Normalizer {
         Self { thread, folder, window, ..Self::default() }
     }
 
-    /// A prompt goes out under this id.
-    pub fn sent(&mut self, prompt: String) {
+    /// A prompt goes out under this id. `false`: one is still out, nothing is changed.
+    pub fn sent(&mut self, prompt: String) -> bool {
+        if self.prompt.is_some() {
+            return false;
+        }
         self.prompt = Some(prompt);
         self.turn = None;
         self.running = false;
         self.between = false;
         self.open.clear();
         self.cut.clear();
+        true
     }
 
     /// The prompt did not go out after all.

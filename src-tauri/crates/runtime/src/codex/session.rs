@@ -65,7 +65,10 @@ impl CodexSession {
             Err(error) => tracing::warn!(%error, "codex does not say whether it is logged in"),
         }
         let id = prompt.id.to_string();
-        self.client.with(|normalizer| normalizer.sent(id.clone()));
+        // Written all the same, it would steer the turn that runs (R8).
+        if self.client.with(|normalizer| normalizer.sent(id.clone())) == Some(false) {
+            return Err(Failure::new(FailureKind::Protocol, "A prompt is still out: Codex takes one at a time."));
+        }
         let params = json!({
             "threadId": self.client.thread(),
             "input": [{"type": "text", "text": prompt.text}],

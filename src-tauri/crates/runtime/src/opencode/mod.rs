@@ -168,7 +168,6 @@ impl AgentRuntime for OpenCodeRuntime {
                 failed_answered: Kept::Unknown,
                 interrupted_unanswered: Kept::PromptOnly,
                 interrupted_answered: Kept::Unknown,
-                killed_answered: Kept::Unknown,
                 rewinds: true,
             },
         }

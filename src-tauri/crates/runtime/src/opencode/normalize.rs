@@ -122,11 +122,15 @@ impl Normalizer {
         Self { session, prompts, windows, model, ..Self::default() }
     }
 
-    /// A prompt goes out.
-    pub fn sent(&mut self) {
+    /// A prompt goes out. `false`: one is still out, nothing is changed.
+    pub fn sent(&mut self) -> bool {
+        if self.turn.is_some() {
+            return false;
+        }
         self.turn = Some(Turn::default());
         self.count += 1;
         self.tools.clear();
+        true
     }
 
     /// The prompt did not go out after all.

@@ -190,7 +190,10 @@ impl OpenCodeSession {
         if let Some(effort) = &self.effort {
             body["variant"] = json!(effort);
         }
-        shared.with(Normalizer::sent);
+        // Written all the same, OpenCode would answer both in one turn (R8).
+        if !shared.with(Normalizer::sent) {
+            return Err(Failure::new(FailureKind::Protocol, "A prompt is still out: OpenCode takes one at a time."));
+        }
         let sent = shared.http.post(&format!("/session/{}/prompt_async", shared.id), &body, WRITING).await;
         match sent {
             Ok(_) => Ok(()),

@@ -60,6 +60,9 @@ impl Providers {
             if let Some(problem) = &provider.problem {
                 said(&problem.message, problem.hint.as_deref());
             }
+            for cannot in &provider.cannot {
+                said(&cannot.message, None);
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

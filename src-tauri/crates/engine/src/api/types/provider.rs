@@ -1,6 +1,6 @@
 //! Providers.
 
-use changeover_core::{failure::Failure, provider::ProviderId};
+use changeover_core::{failure::Failure, power::Cannot, provider::ProviderId};
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
@@ -23,6 +23,8 @@ wire! {
         login: Option<String>,
         /// What keeps it from being used, and the way on.
         problem: Option<Failure>,
+        /// What it cannot do, each in a sentence (R2).
+        cannot: Vec<Cannot>,
         /// Its models, once known.
         models: Vec<ModelView>,
     }

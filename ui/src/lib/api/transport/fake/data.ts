@@ -107,6 +107,7 @@ function view(name: ProviderId, label: string, more: Partial<ProviderView>): Pro
     found: null,
     login: null,
     problem: null,
+    cannot: [],
     models: [],
     ...more,
   };
@@ -177,6 +178,13 @@ export function providers(): ProviderView[] {
       state: 'notLoggedIn',
       version: '0.19.0',
       path: '/usr/local/bin/gemini',
+      cannot: [
+        { power: 'window', message: 'It does not say how large its context window is.' },
+        {
+          power: 'commandResult',
+          message: 'It does not say what its commands print, nor with which exit code they end.',
+        },
+      ],
       problem: {
         kind: 'notLoggedIn',
         message: 'Please run gemini and choose a login method',
