@@ -42,7 +42,7 @@ fn ended(event: &Event) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s1_a_full_disk_is_waited_for_and_nothing_is_lost() {
-    const WORDS: usize = 60_000;
+    const WORDS: usize = 4_000;
     let api = FakeApi::start().await;
     let home = AgentHome::new(&api);
     let size = home.root().join("pages");
@@ -53,7 +53,7 @@ async fn s1_a_full_disk_is_waited_for_and_nothing_is_lost() {
     let practice = ProviderId::practice();
     let thread = app.new_thread(&home.work()).await;
     let mark = app.mark();
-    app.send(thread, target(&practice), &format!("stream {WORDS}")).await;
+    app.send(thread, target(&practice), &format!("stream {WORDS} every 1 ms")).await;
     app.event_from(mark, |e| shown(e).is_some()).await;
 
     // Full: it may have what it has. The next growth of the reply finds no room, and the screen says so.

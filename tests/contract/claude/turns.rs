@@ -9,7 +9,7 @@ use changeover_core::{
 use changeover_runtime::session::{Answer, SessionSpec};
 use changeover_tests::{agents::AgentHome, fake_api::FakeApi};
 
-use super::bench::{commands, lives, open, open_with, reply, spec};
+use super::bench::{commands, lives, open, open_with, reply, resume, spec};
 
 #[tokio::test]
 async fn a_turn_is_taken_then_answered_with_reasoning_text_and_context() {
@@ -143,4 +143,36 @@ async fn a_turn_with_sub_agents_ends_when_their_reports_are_read() {
     assert_eq!(sub, 1);
     let figures = events.iter().filter_map(|e| if let E::Context(f) = e { Some(f.used) } else { None });
     assert!(figures.clone().all(|used| used == 701 || used == 707), "{:?}", figures.collect::<Vec<_>>());
+}
+
+/// T6, S2: what a person writes is no command of the CLI's: it goes to the model as it is, byte for byte, in this process and
+/// in one that resumes the session, and nothing of the history is forgotten.
+#[tokio::test]
+async fn a_message_that_begins_with_a_slash_is_a_message() {
+    let api = FakeApi::start().await;
+    let home = AgentHome::new(&api);
+    let mut talk = open(&home).await;
+    talk.completed("first").await;
+    let id = talk.id();
+    let said = ["/clear", "/compact now\nplease", "/help", "/etc/hosts says what?", "/nosuch thing ", " /clear"];
+    for text in said {
+        let events = talk.completed(text).await;
+        assert_eq!(reply(&events), format!("echo: {}", text.trim()), "the model answers");
+        assert!(!events.iter().any(|e| matches!(e, E::Raw { .. } | E::Compacted)), "{events:#?}");
+    }
+    assert_eq!(talk.id(), id);
+    let anchor = talk.anchor();
+    talk.session.close().await;
+    let mut talk = open_with(resume(&home, &id, Some(&anchor), false)).await;
+    talk.completed("/last").await;
+    let turns = api.turns();
+    let last = turns.last().expect("a request");
+    for text in ["first"].into_iter().chain(said).chain(["/last"]) {
+        assert_eq!(
+            last.texts("user").iter().filter(|told| **told == text).count(),
+            1,
+            "{text:?}: {:#?}",
+            last.messages()
+        );
+    }
 }

@@ -165,3 +165,26 @@ async fn model_and_effort_are_those_that_were_chosen() {
     assert_eq!(open.seen[0], told);
     open.close().await;
 }
+
+/// T6, S2: what a person writes is no command of the CLI's: it goes to the model as it is, byte for byte.
+#[tokio::test]
+async fn a_message_that_begins_with_a_slash_is_a_message() {
+    let bench = Bench::new().await;
+    let mut open = bench.open(bench.spec()).await;
+    open.answered("first").await;
+    let said = ["/new", "/compact now\nplease", "!ls", "/etc/hosts says what?", "/nosuch thing "];
+    for text in said {
+        open.answered(text).await;
+    }
+    let turns = bench.api.turns();
+    let last = turns.last().expect("a request");
+    for text in ["first"].into_iter().chain(said) {
+        assert_eq!(
+            last.texts("user").iter().filter(|told| **told == text).count(),
+            1,
+            "{text:?}: {:#?}",
+            last.messages()
+        );
+    }
+    open.close().await;
+}

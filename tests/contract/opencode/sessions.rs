@@ -179,7 +179,7 @@ async fn keeps_what_it_declares_after_every_way_to_go_wrong() {
         (Wrong::FailedAnswered, keeps.failed_answered),
         (Wrong::InterruptedUnanswered, keeps.interrupted_unanswered),
         (Wrong::InterruptedAnswered, keeps.interrupted_answered),
-        // Nothing is counted on after a kill.
+        // No adapter declares it: after a kill the session goes back, whatever it holds (T10).
         (Wrong::KilledAnswered, Kept::Unknown),
     ] {
         let mut open = bench.open(bench.asking()).await;

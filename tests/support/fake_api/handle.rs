@@ -106,6 +106,15 @@ pub(super) async fn handle(
         _ => {}
     }
     if wire == Wire::Anthropic && recorded.body["stream"] != true {
+        // What cuts a stream is no better without one: Claude Code asks that way after a cut.
+        match plan.error {
+            Some(Failure::Drop) => {
+                cut.now();
+                return Response::new(Body::empty());
+            }
+            Some(Failure::Midstream) => return failure(wire, 529, n, &plan),
+            _ => {}
+        }
         return answer(StatusCode::OK, n, &anthropic::whole(&recorded, &plan));
     }
     let (events, response) = Events::open(n);

@@ -39,7 +39,7 @@ pub enum Failure {
     Status(u16),
     /// The vendor's error for a prompt above the model's window.
     TooLong,
-    /// The connection is cut after the first piece of text.
+    /// The connection is cut after the first piece of text; of a reply without streaming, before it.
     Drop,
     /// The vendor's error event after the first piece of text.
     Midstream,

@@ -83,7 +83,7 @@ export const words = {
     details: 'Details',
     detailsOf: (name: string) => `Details of ${name}`,
     test: 'Test',
-    testOf: (name: string) => `Test ${name}`,
+    testNamed: (name: string) => `Test ${name}`,
     testing: (name: string) => `${name} is starting`,
     started: (took: string) => `It started, answered and ended in ${took}. No model was asked.`,
     program: 'Program',

@@ -5,6 +5,8 @@
 //! dropped and the turn is handed over. All attempts grow the same reply: what was asked for anew is folded away (S2), and what
 //! the agent has done, commands and changes, is never asked for twice by itself.
 
+use std::collections::BTreeMap;
+
 use crate::{
     event::Kept,
     failure::Failure,
@@ -86,22 +88,23 @@ pub(super) fn after_a_cut(step: &mut Step<'_>, kept: Kept, failure: &Failure) ->
     }
     let back = live && step.state.keeps_of(&provider).rewinds && turn.record.anchor_before.is_some();
     let stays = !turn.record.compacted && (back || kept == Kept::Nothing);
-    let done = |parts: &std::collections::BTreeMap<String, LivePart>| parts.values().any(LivePart::is_work);
     if done(&turn.parts) || (!stays && done(&turn.earlier)) {
         return false;
     }
     fold(step, false);
-    match (kept, go_on) {
-        (Kept::Nothing, _) if stays => forget_or_hold(step, go_on, Kept::Nothing),
-        (_, true) => forget_or_hold(step, true, Kept::PromptOnly),
-        (_, false) => forget_or_hold(step, false, Kept::Unknown),
+    // The prompt that goes on is no message: taken back, the message is told still. The message's own takes that back too.
+    match (go_on, kept == Kept::Nothing) {
+        (true, true) => forget(step, Kept::Nothing),
+        (true, false) => forget(step, Kept::PromptOnly),
+        (false, true) => hold(step, Kept::Nothing),
+        (false, false) => hold(step, Kept::Unknown),
     }
     another(step, Some(failure))
 }
 
-/// The prompt that goes on is no message: taking it back leaves the message told. The message's own takes that back too.
-fn forget_or_hold(step: &mut Step<'_>, go_on: bool, kept: Kept) {
-    if go_on { forget(step, kept) } else { hold(step, kept) }
+/// Whether the agent has done something among these.
+fn done(parts: &BTreeMap<String, LivePart>) -> bool {
+    parts.values().any(LivePart::is_work)
 }
 
 /// Folds away what this attempt has said, or all of them (S2).
@@ -118,7 +121,7 @@ fn fold(step: &mut Step<'_>, all: bool) {
 /// Has the message asked anew from the beginning, in a fresh session; false where that would do something twice.
 fn afresh(step: &mut Step<'_>) -> bool {
     let Some(turn) = step.state.turn.as_mut() else { return false };
-    if turn.parts.values().chain(turn.earlier.values()).any(LivePart::is_work) {
+    if done(&turn.parts) || done(&turn.earlier) {
         return false;
     }
     turn.record.go_on = false;

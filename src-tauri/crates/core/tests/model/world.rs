@@ -239,8 +239,10 @@ impl World {
                 let usable = sim.live.as_ref().is_some_and(|live| {
                     resume.as_ref().is_some_and(|r| !r.rewind && live.engine_id.as_ref() == Some(&r.session_id))
                 });
-                if !usable {
+                if !usable && sim.live.is_some() {
+                    // What still ran in the process that makes way ends with it (S2).
                     self.close(&target.provider);
+                    self.reports.push_back(Report::Exited { provider: target.provider.clone() });
                 }
                 self.reports.push_back(Report::Open { turn, attempt, target, resume, usable });
             }

@@ -433,11 +433,18 @@ pub(super) fn interrupt(id: &str, queued: bool) -> Value {
 }
 
 /// A prompt. Its uuid makes it idempotent: the CLI runs one that its history holds no second time.
+///
+/// Where the last block of a prompt begins with a slash, the CLI takes it for a command of its own: `/clear` would forget the
+/// session. So such a text is not the last: a blank block follows, which the CLI leaves out of its requests.
 pub(super) fn prompt(id: Uuid, text: &str) -> Value {
+    let mut content = vec![json!({"type": "text", "text": text})];
+    if text.starts_with('/') {
+        content.push(json!({"type": "text", "text": " "}));
+    }
     json!({
         "type": "user",
         "uuid": id,
-        "message": {"role": "user", "content": [{"type": "text", "text": text}]},
+        "message": {"role": "user", "content": content},
         "parent_tool_use_id": null,
         "session_id": "",
     })

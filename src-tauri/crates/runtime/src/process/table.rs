@@ -59,14 +59,15 @@ mod linux {
             row(pid).map(|r| r.id)
         }
 
-        /// The value of a variable in the environment that the process was started with. `None` too when it may not be read.
-        pub fn variable(&self, id: Identity, name: &str) -> Option<String> {
-            let bytes = fs::read(proc_path(id.pid, "environ")).ok()?;
+        /// The value of a variable in the environment that the process was started with; `Some(None)` where it has none of that
+        /// name, `None` where that cannot be told now: it may not be read, or another program is just being started in it.
+        pub fn variable(&self, id: Identity, name: &str) -> Option<Option<String>> {
+            let bytes = fs::read(proc_path(id.pid, "environ")).ok().filter(|bytes| !bytes.is_empty())?;
             let value = bytes.split(|b| *b == 0).find_map(|entry| {
                 let rest = entry.strip_prefix(name.as_bytes())?;
                 rest.strip_prefix(b"=")
-            })?;
-            let value = String::from_utf8_lossy(value).into_owned();
+            });
+            let value = value.map(|value| String::from_utf8_lossy(value).into_owned());
             // The pid may have changed hands between the two reads.
             (row(id.pid)?.id == id).then_some(value)
         }
@@ -153,14 +154,16 @@ mod portable {
             self.system.as_ref()?.process(Pid::from_u32(pid)).map(|p| Identity { pid, started: p.start_time() })
         }
 
-        /// The value of a variable in the environment that the process was started with.
-        pub fn variable(&self, id: Identity, name: &str) -> Option<String> {
+        /// The value of a variable in the environment that the process was started with; `Some(None)` where it has none of that
+        /// name, `None` where that cannot be told.
+        pub fn variable(&self, id: Identity, name: &str) -> Option<Option<String>> {
             let process =
                 self.system.as_ref()?.process(Pid::from_u32(id.pid)).filter(|p| p.start_time() == id.started)?;
-            process.environ().iter().find_map(|entry| {
+            let environ = Some(process.environ()).filter(|environ| !environ.is_empty())?;
+            Some(environ.iter().find_map(|entry| {
                 let (key, value) = entry.to_str()?.split_once('=')?;
                 (key == name).then(|| value.to_owned())
-            })
+            }))
         }
     }
 
@@ -201,7 +204,8 @@ mod tests {
         let mut table = Table::new();
         let me = table.identity(std::process::id()).unwrap();
         assert!(table.rows().iter().any(|r| r.id == me));
-        assert_eq!(table.variable(me, "PATH"), std::env::var("PATH").ok());
+        assert_eq!(table.variable(me, "PATH"), Some(std::env::var("PATH").ok()));
+        assert_eq!(table.variable(me, "NO_SUCH_VARIABLE"), Some(None));
         let other = super::Identity { started: me.started + 1, ..me };
         assert_eq!(table.variable(other, "PATH"), None);
     }

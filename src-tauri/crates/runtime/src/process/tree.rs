@@ -27,15 +27,26 @@ pub(super) enum Whose {
     Marked { prefix: String },
 }
 
-/// Who of them is alive now. `seen` holds who belonged before: a process that lost its parent in between still does.
-pub(super) fn members(table: &mut Table, whose: &Whose, seen: &mut HashSet<Identity>) -> Vec<Identity> {
+/// What earlier looks at the table have told.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Who belonged: a process that lost its parent in between still does.
+    ours: HashSet<Identity>,
+    /// Whose environment says that it does not, which it will say for ever (an agent's children have its mark from their fork
+    /// on): reading everybody's again at each look is most of what a look costs, and on a busy machine there is no time for
+    /// that (R5).
+    strangers: HashSet<Identity>,
+}
+
+/// Who of them is alive now.
+pub(super) fn members(table: &mut Table, whose: &Whose, known: &mut Known) -> Vec<Identity> {
     let rows = table.rows();
     let me = std::process::id();
     let above = if matches!(whose, Whose::Marked { .. }) { ancestors(me, &rows) } else { HashSet::new() };
     let mut inside: HashSet<Identity> = rows
         .iter()
         .filter(|row| row.id.pid != me && !above.contains(&row.id.pid))
-        .filter(|row| seen.contains(&row.id) || belongs(table, whose, row, &rows))
+        .filter(|row| known.ours.contains(&row.id) || belongs(table, whose, row, &rows, &mut known.strangers))
         .map(|row| row.id)
         .collect();
     if let Whose::Child { root, .. } | Whose::Commands { root, .. } = whose {
@@ -62,7 +73,7 @@ pub(super) fn members(table: &mut Table, whose: &Whose, seen: &mut HashSet<Ident
         let home = rows.iter().find(|row| row.id == *root).map_or(0, |row| row.session);
         inside.retain(|id| *id != *root && rows.iter().any(|row| row.id == *id && (home == 0 || row.session != home)));
     }
-    seen.extend(inside.iter().copied());
+    known.ours.extend(inside.iter().copied());
     let mut list: Vec<_> = inside.into_iter().collect();
     list.sort_unstable();
     list
@@ -80,14 +91,27 @@ fn ancestors(of: u32, rows: &[Row]) -> HashSet<u32> {
     above
 }
 
-fn belongs(table: &Table, whose: &Whose, row: &Row, rows: &[Row]) -> bool {
+fn belongs(table: &Table, whose: &Whose, row: &Row, rows: &[Row], strangers: &mut HashSet<Identity>) -> bool {
     match whose {
         Whose::Child { root, mark } | Whose::Commands { root, mark } => {
             // While the root lives its pid cannot be another session's id.
-            let in_session = row.session == root.pid && row.session != 0 && rows.iter().any(|r| r.id == *root);
-            in_session || table.variable(row.id, SESSION_MARK).is_some_and(|marks| marks.split('/').any(|m| m == mark))
+            if row.session == root.pid && row.session != 0 && rows.iter().any(|r| r.id == *root) {
+                return true;
+            }
+            if strangers.contains(&row.id) {
+                return false;
+            }
+            let Some(marks) = table.variable(row.id, SESSION_MARK) else { return false };
+            let carried = marks.is_some_and(|marks| marks.split('/').any(|m| m == mark));
+            if !carried {
+                strangers.insert(row.id);
+            }
+            carried
         }
-        Whose::Marked { prefix } => table.variable(row.id, MARK).is_some_and(|m| m.starts_with(prefix.as_str())),
+        // Not remembered: a child that the app was just starting when it was killed carries the mark only once its program runs.
+        Whose::Marked { prefix } => {
+            table.variable(row.id, MARK).flatten().is_some_and(|m| m.starts_with(prefix.as_str()))
+        }
     }
 }
 
@@ -95,13 +119,13 @@ fn belongs(table: &Table, whose: &Whose, row: &Row, rows: &[Row]) -> bool {
 /// there were. Blocks its thread. What the system cannot kill within 10 s is logged and left.
 pub(super) fn end(whose: &Whose, grace: Duration) -> usize {
     let mut table = Table::new();
-    let mut seen = HashSet::new();
+    let mut known = Known::default();
     let mut asked = HashSet::new();
     let begun = Instant::now();
     loop {
-        let left = members(&mut table, whose, &mut seen);
+        let left = members(&mut table, whose, &mut known);
         if left.is_empty() {
-            return seen.len();
+            return known.ours.len();
         }
         let spent = begun.elapsed();
         if spent < grace {
@@ -116,7 +140,7 @@ pub(super) fn end(whose: &Whose, grace: Duration) -> usize {
             }
         } else {
             tracing::warn!(processes = ?left, "could not be killed");
-            return seen.len();
+            return known.ours.len();
         }
         thread::sleep(LOOK.min(grace.saturating_sub(spent)).max(Duration::from_millis(5)));
     }
