@@ -16,5 +16,7 @@ mod gone;
 mod interrupt;
 mod mcp;
 mod one_engine;
+mod owners;
 mod refusal;
+mod running;
 mod serve;

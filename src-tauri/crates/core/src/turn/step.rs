@@ -17,8 +17,8 @@ use crate::{
         ending::{self, End},
         record::{ApprovalState, Queued, TurnPhase, TurnRecord},
         state::{
-            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Outlook, Progress, QUEUE_BOUND, Refusal, Response, ResumeAt,
-            ThreadState,
+            Change, Effect, INTERRUPT_MS, Ids, Input, OpenTurn, Outlook, Progress, QUEUE_BOUND, Refusal, Response,
+            ResumeAt, ThreadState,
         },
         stream,
         write::Write,
@@ -250,7 +250,8 @@ impl Step<'_> {
         let Outlook { transition, scope, from } = outlook;
         let session = self.state.sessions.get(&target.provider);
         let known_before = session.map_or(0, |s| s.known_upto_seq);
-        let (anchor_before, session_id) = (session.and_then(|s| s.anchor.clone()), session.map(|s| s.session_id.clone()));
+        let (anchor_before, session_id) =
+            (session.and_then(|s| s.anchor.clone()), session.map(|s| s.session_id.clone()));
         let Some(turn) = self.state.turn.as_mut() else { return };
         turn.before.get_or_insert(before);
         turn.transition = transition;
@@ -502,6 +503,8 @@ fn shows(write: &Write) -> Option<Change> {
 
 /// A thread's first title: the first line of the first message that says something, at most 60 characters (R141).
 pub fn title_of(text: &str) -> String {
+    // A title is shown in lists, windows and terminals: what would act there is none of its words.
+    let text = text.replace(|c: char| c.is_control() && c != '\n', " ");
     let line = text
         .lines()
         .map(|l| l.trim().trim_start_matches(['#', '>', '`', '-', '*', ' ']).trim())

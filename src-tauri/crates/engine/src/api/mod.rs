@@ -47,14 +47,15 @@ macro_rules! api_list {
             "app/info" app::info(Nothing) -> AppInfoResponse,
             "project/open" project::open(ProjectOpenParams) -> ProjectOpenResponse,
             "project/list" project::list(Nothing) -> ProjectListResponse,
+            "project/remove" project::remove(ProjectRemoveParams) -> ProjectRemoveResponse,
             "thread/start" thread::start(ThreadStartParams) -> ThreadResponse,
             "thread/list" thread::list(ThreadListParams) -> ThreadListResponse,
             "thread/read" thread::read_page(ThreadReadParams) -> ThreadReadResponse,
             "thread/sessions" thread::sessions(ThreadParams) -> ThreadSessionsResponse,
             "thread/rename" thread::rename(ThreadRenameParams) -> ThreadResponse,
-            "thread/archive" thread::archive(ThreadSwitchParams) -> ThreadResponse,
+            "thread/archive" thread::archive(ThreadArchiveParams) -> ThreadResponse,
             "thread/pin" thread::pin(ThreadSwitchParams) -> ThreadResponse,
-            "thread/delete" thread::delete(ThreadParams) -> Nothing,
+            "thread/delete" thread::delete(ThreadDeleteParams) -> Nothing,
             "thread/restore" thread::restore(ThreadParams) -> ThreadResponse,
             "thread/seen" thread::seen(ThreadSeenParams) -> Nothing,
             "thread/draft" thread::draft(ThreadDraftParams) -> Nothing,
@@ -76,6 +77,7 @@ macro_rules! api_list {
             "message/exclude" message::exclude(MessageSwitchParams) -> Nothing,
             "part/read" message::part(PartReadParams) -> PartReadResponse,
             "provider/list" provider::list(ProviderListParams) -> ProviderListResponse,
+            "provider/check" provider::check(ProviderCheckParams) -> Nothing,
             "provider/pick" provider::pick(ProviderPickParams) -> ProviderListResponse,
             "search/messages" search::messages(SearchParams) -> SearchResponse,
             "setting/get" setting::get(SettingGetParams) -> SettingResponse,
@@ -139,7 +141,7 @@ impl From<StoreError> for ApiError {
             StoreError::NoSuchThread(_) | StoreError::NoSuchProject(_) | StoreError::NoSuchMessage(_) => {
                 ErrorCode::NotFound
             }
-            StoreError::Closed => ErrorCode::Refused,
+            StoreError::Closed => ErrorCode::Closing,
             other if other.is_retryable() => ErrorCode::Storage,
             _ => ErrorCode::Internal,
         };

@@ -48,11 +48,7 @@ fn check(client_id: &str, text: &str) -> Result<(), ApiError> {
 
 impl Api<'_> {
     /// The answer to a request that was already taken (a client that asks twice gets the same turn).
-    async fn known(
-        &self,
-        thread: ThreadId,
-        client_id: &str,
-    ) -> Result<Option<TurnStartResponse>, ApiError> {
+    async fn known(&self, thread: ThreadId, client_id: &str) -> Result<Option<TurnStartResponse>, ApiError> {
         let store = self.inner.store.clone();
         let client = client_id.to_owned();
         let known: Option<TurnRecord> = read(move || store.turn_by_client_id(thread, &client)).await?;
@@ -63,12 +59,11 @@ impl Api<'_> {
         }))
     }
 
-    async fn begin(
-        &self,
-        thread: ThreadId,
-        start: impl Fn() -> Start,
-    ) -> Result<TurnStartResponse, ApiError> {
+    async fn begin(&self, thread: ThreadId, start: impl Fn() -> Start) -> Result<TurnStartResponse, ApiError> {
         let started = self.inner.ask(thread, |reply| Request::Start(start(), reply)).await??;
+        if !matches!(started, Started::Changed(_) | Started::Response(Response::Refused(_))) {
+            self.unarchive(thread).await?;
+        }
         Ok(match started {
             Started::Changed(preview) => TurnStartResponse::Changed {
                 preview: Box::new(handoff::view(self.inner, thread, *preview, true).await?),

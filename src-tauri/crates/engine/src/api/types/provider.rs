@@ -49,6 +49,11 @@ wire! {
         /// In the picker's order.
         providers: Vec<ProviderView>,
     }
+    /// Asks whether a provider can take a message now; an error says why not.
+    pub struct ProviderCheckParams {
+        /// Which provider.
+        provider: ProviderId,
+    }
     /// Picks a provider's program by hand.
     pub struct ProviderPickParams {
         /// Which provider.
