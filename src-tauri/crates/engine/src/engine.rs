@@ -76,6 +76,9 @@ pub(crate) struct Inner {
     mcp_url: Mutex<Option<String>>,
     tokens: Mutex<HashMap<String, ThreadId>>,
     closing: std::sync::atomic::AtomicBool,
+    pub(crate) work: crate::work::Work,
+    /// A thread's row is read and told in one go, so that nobody hears of it as it was before its deletion afterwards.
+    pub(crate) telling: tokio::sync::Mutex<()>,
     /// The check after an unclean end.
     check: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
@@ -112,6 +115,8 @@ impl Engine {
             mcp_url: Mutex::default(),
             tokens: Mutex::default(),
             closing: std::sync::atomic::AtomicBool::new(false),
+            work: crate::work::Work::default(),
+            telling: tokio::sync::Mutex::default(),
             check: Mutex::default(),
         });
         inner.load_agents().await?;
@@ -165,6 +170,11 @@ impl Engine {
     /// The data folder.
     pub fn data_folder(&self) -> &Path {
         &self.inner.data_folder
+    }
+
+    /// The threads that have an open turn, as they come and go.
+    pub fn open_turns(&self) -> tokio::sync::watch::Receiver<HashSet<ThreadId>> {
+        self.inner.work.watch()
     }
 
     /// Where sessions find our MCP server (M1); without it none is offered.
@@ -259,7 +269,7 @@ impl Inner {
 
     async fn actor(self: &Arc<Self>, thread: ThreadId) -> Result<Handle, ApiError> {
         if self.closing.load(std::sync::atomic::Ordering::SeqCst) {
-            return Err(ApiError::new(ErrorCode::Refused, "Changeover is closing."));
+            return Err(ApiError::new(ErrorCode::Closing, "Changeover is closing."));
         }
         if let Some(handle) = self.running_actor(thread) {
             return Ok(handle);
@@ -319,8 +329,11 @@ impl Inner {
 
     /// Tells everybody how a thread's row now looks.
     pub(crate) async fn announce_thread(&self, thread: ThreadId) {
+        let _telling = self.telling.lock().await;
         let store = self.store.clone();
         match read(move || store.thread(thread)).await {
+            // Its turn may end after it was deleted (S4): that brings no row back.
+            Ok(summary) if summary.deleted_at.is_some() => {}
             Ok(summary) => {
                 let thread_summary = self.summary_view(summary);
                 self.hub.announce(Some(thread), EventBody::Thread { thread: thread_summary });

@@ -11,6 +11,7 @@ mod hub;
 pub mod lock;
 pub mod secret;
 mod thread;
+mod work;
 
 pub use engine::{Engine, EngineOptions};
 pub use hub::{Hub, Subscription};

@@ -34,7 +34,7 @@ use tokio::{
     sync::{Semaphore, mpsc},
 };
 
-use crate::{guarded, launch, page};
+use crate::{clients::Clients, guarded, launch, page};
 
 /// A one-time code is good for this long.
 const CODE_LIFE: Duration = Duration::from_secs(15 * 60);
@@ -61,6 +61,7 @@ struct Inner {
     cookie: String,
     codes: Mutex<HashMap<String, Instant>>,
     sessions: Mutex<Vec<String>>,
+    clients: Clients,
 }
 
 /// A running server.
@@ -69,6 +70,8 @@ pub struct Server {
     pub url: String,
     /// The bearer token of other processes of this user (U9).
     pub token: String,
+    /// Who is connected.
+    pub(crate) clients: Clients,
     served: Served,
     task: tokio::task::JoinHandle<()>,
 }
@@ -89,7 +92,9 @@ impl Server {
         let port = listener.local_addr()?.port();
         let cookie = format!("changeover_{}", launch::name_of(engine.data_folder()));
         let token = secret::token();
-        let inner = Inner { engine, token, port, cookie, codes: Mutex::default(), sessions: Mutex::default() };
+        let clients = Clients::default();
+        let (codes, sessions) = (Mutex::default(), Mutex::default());
+        let inner = Inner { engine, token, port, cookie, codes, sessions, clients: clients.clone() };
         let served = Served(Arc::new(inner));
         let app = router(&served, more);
         let task = tokio::spawn(async move {
@@ -97,7 +102,7 @@ impl Server {
                 tracing::error!(%error, "the loopback server ended");
             }
         });
-        Ok(Self { url: format!("http://127.0.0.1:{port}"), token: served.0.token.clone(), served, task })
+        Ok(Self { url: format!("http://127.0.0.1:{port}"), token: served.0.token.clone(), clients, served, task })
     }
 
     /// An address for a browser, with a new one-time code in its fragment, which no server and no log ever sees (U7).
@@ -199,10 +204,14 @@ async fn rpc(State(served): State<Served>, headers: HeaderMap, upgrade: WebSocke
     if !served.knows(&headers) {
         return (StatusCode::UNAUTHORIZED, "Run `changeover serve` for an address.").into_response();
     }
+    if served.0.clients.ending() {
+        // Whoever has the data folder next is to be asked.
+        return (StatusCode::SERVICE_UNAVAILABLE, "This Changeover is ending.").into_response();
+    }
     upgrade
         .max_message_size(FRAME_BYTES)
         .max_frame_size(FRAME_BYTES)
-        .on_upgrade(move |socket| converse(served.0.engine.clone(), socket))
+        .on_upgrade(move |socket| converse(served.0.engine.clone(), served.0.clients.clone(), socket))
 }
 
 /// A request frame.
@@ -215,7 +224,8 @@ pub(crate) struct Asked {
 }
 
 /// One connection: requests are answered by id as they finish, events come in batches.
-async fn converse(engine: Engine, socket: WebSocket) {
+async fn converse(engine: Engine, clients: Clients, socket: WebSocket) {
+    let Some(client) = clients.enter() else { return };
     let (mut sink, mut stream) = socket.split();
     let (outgoing, mut waiting) = mpsc::channel::<Value>(OUTGOING);
     let mut events = engine.hub().subscribe();
@@ -252,6 +262,13 @@ async fn converse(engine: Engine, socket: WebSocket) {
             }
         };
         let Ok(permit) = Arc::clone(&running).acquire_owned().await else { break };
+        let Some(running) = client.begin(&asked.method, &asked.params) else {
+            let error = ApiError::new(ErrorCode::Closing, "This Changeover is ending.").hint("Run the command again.");
+            if outgoing.send(json!({ "id": asked.id, "error": error })).await.is_err() {
+                break;
+            }
+            continue;
+        };
         let (engine, outgoing) = (engine.clone(), outgoing.clone());
         tokio::spawn(async move {
             let answer = match engine.dispatch(&asked.method, asked.params, &caller).await {
@@ -259,7 +276,7 @@ async fn converse(engine: Engine, socket: WebSocket) {
                 Err(error) => json!({ "id": asked.id, "error": error }),
             };
             let _ = outgoing.send(answer).await;
-            drop(permit);
+            drop((permit, running));
         });
         if writer.is_finished() {
             break;

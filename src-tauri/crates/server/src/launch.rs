@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use changeover_engine::{
     Engine, EngineOptions,
+    api::{Caller, error::ApiError},
     lock::{self, Address, Claim, FolderLock},
     secret,
 };
@@ -25,7 +26,10 @@ use crate::{door::Door, http::Server};
 /// The variable that names the data folder (U8).
 pub const DATA_VARIABLE: &str = "CHANGEOVER_DATA_DIR";
 /// How long to wait for an engine that is just starting or ending.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long turns may take to stop (R5) and their clients to hear of it.
+const STOPPED: Duration = Duration::from_secs(5);
 
 /// How to start.
 #[derive(Debug, Clone, Default)]
@@ -59,8 +63,25 @@ impl Running {
         &self.server
     }
 
+    /// Waits until no other client has a turn under way, then takes nothing more (U9); `waits` hears how many there are.
+    pub async fn settle(&self, waits: impl FnMut(usize)) {
+        self.server.clients.settle(&self.engine, waits).await;
+    }
+
+    /// Stops the turns of other clients and gives these a moment to hear of it.
+    pub async fn stop_turns(&self) {
+        for thread in self.server.clients.turns(&self.engine) {
+            let params = serde_json::json!({ "threadId": thread });
+            if let Err(error) = self.engine.dispatch("turn/interrupt", params, &Caller::default()).await {
+                tracing::info!(%thread, %error, "a turn could not be stopped");
+            }
+        }
+        let _ = tokio::time::timeout(STOPPED, self.settle(|_| {})).await;
+    }
+
     /// Ends all agents in good order, then lets the guard see to the rest.
     pub async fn close(&self) {
+        self.server.clients.end();
         self.engine.close().await;
         let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(guard) = guard {
@@ -160,7 +181,8 @@ async fn start(options: &Options, folder: PathBuf, env: Environment, lock: Folde
         window: options.window,
     };
     let opening = async {
-        let engine = Engine::open(engine_options).await?;
+        // As the API says it: with the way on (S5).
+        let engine = Engine::open(engine_options).await.map_err(ApiError::from)?;
         let server = Server::start(engine.clone(), crate::mcp::router(engine.clone())).await?;
         Ok::<_, anyhow::Error>((engine, server))
     };
@@ -189,6 +211,12 @@ pub(crate) fn name_of(folder: &Path) -> String {
 /// What the marks of all runs on this data folder begin with.
 fn mark_prefix(folder: &Path) -> String {
     format!("{}.", name_of(folder))
+}
+
+/// The providers of this version by name, for people.
+pub(crate) fn offered() -> String {
+    let all = runtimes(Path::new(""), Path::new(""));
+    all.iter().map(|runtime| runtime.id().as_str().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// The providers on offer, in the picker's order.

@@ -4,6 +4,7 @@
 //! and the command line speak to either; `http` serves the browser; `cli` is the command line.
 
 pub mod cli;
+mod clients;
 pub mod door;
 pub mod guarded;
 pub mod http;

@@ -45,8 +45,8 @@ struct Frame {
     events: Vec<Event>,
 }
 
-fn gone() -> ApiError {
-    ApiError::new(ErrorCode::Refused, "The Changeover that was running has ended.").hint("Run the command again.")
+pub(crate) fn gone() -> ApiError {
+    ApiError::new(ErrorCode::Closing, "The Changeover that was running has ended.").hint("Run the command again.")
 }
 
 impl Remote {

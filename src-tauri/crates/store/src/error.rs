@@ -112,22 +112,29 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NewerVersion { .. } => {
-                "Update Changeover, or start it with another data folder. Nothing was changed.".into()
+                "Update Changeover, or use another data folder with --data. Nothing was changed.".into()
             }
             Self::Damaged { path, .. } | Self::NotADatabase { path } | Self::Missing { path, .. } => {
                 match crate::recovery::backups(path).first() {
                     Some(backup) => format!(
-                        "Put the backup {} in its place, or start afresh; the file is kept beside it.",
-                        backup.path.display()
+                        "Put the backup {} in its place (move {} and what begins with its name away first), or use another data \
+                         folder with --data.",
+                        backup.path.display(),
+                        path.display()
                     ),
-                    None => "Put a copy of your own in its place, or start afresh; the file is kept beside it.".into(),
+                    None => format!(
+                        "There is no backup. Put a copy of your own in its place, move {} and what begins with its name \
+                         away to start afresh, or use another data folder with --data.",
+                        path.display()
+                    ),
                 }
             }
             Self::Unreadable { .. } => {
                 "Give yourself the right to read and write the file and its folder, then start again.".into()
             }
             Self::Unnumbered { .. } => {
-                "Put a backup in its place, or move the file away to start afresh. Nothing was changed.".into()
+                "Put a backup in its place, move the file away to start afresh, or use another data folder with --data. \
+                 Nothing was changed.".into()
             }
             Self::Locked { .. } => "End the other process that uses this data folder, then start again.".into(),
             Self::Full { .. } => "Make room on the disk; it goes on by itself.".into(),

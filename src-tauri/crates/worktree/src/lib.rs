@@ -18,13 +18,30 @@ pub fn check(folder: &Path) -> Result<(), Failure> {
         return Err(gone(format!("{} is no absolute path.", folder.display())));
     }
     match std::fs::metadata(folder) {
-        Ok(found) if found.is_dir() => Ok(()),
+        Ok(found) if found.is_dir() => match enter(folder) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Failure::new(
+                FailureKind::FolderGone,
+                format!("The folder {} cannot be entered: {error}.", folder.display()),
+            )
+            .hint("Give yourself the right to read and enter it. Your message was kept and not sent.")),
+        },
         Ok(_) => Err(gone(format!("{} is no longer a folder.", folder.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(gone(format!("The folder {} does not exist.", folder.display())))
         }
         Err(error) => Err(gone(format!("The folder {} cannot be opened: {error}.", folder.display()))),
     }
+}
+
+/// Whether this user may list the folder and go into it: an agent that is started there needs both, and the system would blame
+/// the agent's program.
+///
+/// # Errors
+/// Why not.
+pub fn enter(folder: &Path) -> std::io::Result<()> {
+    std::fs::read_dir(folder)?;
+    std::fs::metadata(folder.join(".")).map(drop)
 }
 
 #[cfg(test)]

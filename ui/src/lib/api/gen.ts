@@ -348,7 +348,7 @@ export type DiagnosticsResponse = {
  */
 text: string, };
 
-export type ErrorCode = "badRequest" | "notFound" | "refused" | "overloaded" | "storage" | "internal";
+export type ErrorCode = "badRequest" | "notFound" | "refused" | "running" | "closing" | "overloaded" | "storage" | "internal";
 
 export type Event = { 
 /**
@@ -476,7 +476,11 @@ thread: ThreadSummary, } | { "type": "threadDeleted", } | { "type": "project",
 /**
  * The project.
  */
-project: ProjectSummary, } | { "type": "providers", 
+project: ProjectSummary, } | { "type": "projectRemoved", 
+/**
+ * Which.
+ */
+projectId: ProjectId, } | { "type": "providers", 
 /**
  * All of them.
  */
@@ -1178,6 +1182,18 @@ export type ProjectOpenResponse = {
  */
 project: ProjectSummary, };
 
+export type ProjectRemoveParams = { 
+/**
+ * Which.
+ */
+projectId: ProjectId, };
+
+export type ProjectRemoveResponse = { 
+/**
+ * Threads that are kept, and listed no more.
+ */
+threads: number, };
+
 export type ProjectSummary = { 
 /**
  * Its id.
@@ -1199,6 +1215,12 @@ exists: boolean,
  * When it was opened first.
  */
 createdAt: number, };
+
+export type ProviderCheckParams = { 
+/**
+ * Which provider.
+ */
+provider: ProviderId, };
 
 export type ProviderId = string;
 
@@ -1489,6 +1511,30 @@ effort: string | null,
  * What it may do without asking.
  */
 mode: ApprovalMode, };
+
+export type ThreadArchiveParams = { 
+/**
+ * Which.
+ */
+threadId: ThreadId, 
+/**
+ * Away or back.
+ */
+on: boolean, 
+/**
+ * Whether its turn may be stopped for it, if one runs: the person was asked (S4). Else that is an error (`running`).
+ */
+stop: boolean, };
+
+export type ThreadDeleteParams = { 
+/**
+ * Which.
+ */
+threadId: ThreadId, 
+/**
+ * Whether its turn may be stopped for it, if one runs: the person was asked (S4). Else that is an error (`running`).
+ */
+stop: boolean, };
 
 export type ThreadDraftParams = { 
 /**
@@ -1807,14 +1853,15 @@ export interface Methods {
   "app/diagnostics": { params: Nothing; response: DiagnosticsResponse };
   "project/open": { params: ProjectOpenParams; response: ProjectOpenResponse };
   "project/list": { params: Nothing; response: ProjectListResponse };
+  "project/remove": { params: ProjectRemoveParams; response: ProjectRemoveResponse };
   "thread/start": { params: ThreadStartParams; response: ThreadResponse };
   "thread/list": { params: ThreadListParams; response: ThreadListResponse };
   "thread/read": { params: ThreadReadParams; response: ThreadReadResponse };
   "thread/sessions": { params: ThreadParams; response: ThreadSessionsResponse };
   "thread/rename": { params: ThreadRenameParams; response: ThreadResponse };
-  "thread/archive": { params: ThreadSwitchParams; response: ThreadResponse };
+  "thread/archive": { params: ThreadArchiveParams; response: ThreadResponse };
   "thread/pin": { params: ThreadSwitchParams; response: ThreadResponse };
-  "thread/delete": { params: ThreadParams; response: Nothing };
+  "thread/delete": { params: ThreadDeleteParams; response: Nothing };
   "thread/restore": { params: ThreadParams; response: ThreadResponse };
   "thread/seen": { params: ThreadSeenParams; response: Nothing };
   "thread/draft": { params: ThreadDraftParams; response: Nothing };
@@ -1836,6 +1883,7 @@ export interface Methods {
   "message/exclude": { params: MessageSwitchParams; response: Nothing };
   "part/read": { params: PartReadParams; response: PartReadResponse };
   "provider/list": { params: ProviderListParams; response: ProviderListResponse };
+  "provider/check": { params: ProviderCheckParams; response: Nothing };
   "provider/pick": { params: ProviderPickParams; response: ProviderListResponse };
   "provider/test": { params: ProviderTestParams; response: ProviderTestResponse };
   "agent/list": { params: Nothing; response: AgentListResponse };

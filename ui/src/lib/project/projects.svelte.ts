@@ -25,6 +25,8 @@ export function hearProjects(batch: readonly Event[]): void {
   for (const { threadId, body } of batch) {
     if (body.type === 'thread') threadMap = new Map(threadMap).set(body.thread.id, body.thread);
     else if (body.type === 'threadDeleted' && threadId) drop(threadId);
+    else if (body.type === 'projectRemoved')
+      projectList = projectList.filter((one) => one.id !== body.projectId);
     else if (body.type === 'project')
       projectList = [body.project, ...projectList.filter((one) => one.id !== body.project.id)];
     else if (body.type === 'storage') problem = body.problem;
@@ -78,16 +80,18 @@ export async function renameThread(threadId: ThreadId, title: string): Promise<v
   put((await call('thread/rename', { threadId, title })).thread);
 }
 
-export async function archiveThread(threadId: ThreadId, on: boolean): Promise<void> {
-  put((await call('thread/archive', { threadId, on })).thread);
+/** With `stop`, a turn that runs is stopped for it; without, that is the error `running` (S4). */
+export async function archiveThread(threadId: ThreadId, on: boolean, stop = false): Promise<void> {
+  put((await call('thread/archive', { threadId, on, stop })).thread);
 }
 
 export async function pinThread(threadId: ThreadId, on: boolean): Promise<void> {
   put((await call('thread/pin', { threadId, on })).thread);
 }
 
-export async function deleteThread(threadId: ThreadId): Promise<void> {
-  await call('thread/delete', { threadId });
+/** With `stop`, a turn that runs is stopped for it; without, that is the error `running` (S4). */
+export async function deleteThread(threadId: ThreadId, stop = false): Promise<void> {
+  await call('thread/delete', { threadId, stop });
   drop(threadId);
 }
 

@@ -170,6 +170,13 @@ export const words = {
     unarchive: 'Take out of the archive',
     delete: 'Delete',
     deleted: (title: string) => `“${title}” was deleted. Its folder and branches were not touched.`,
+    works: (title: string) => `The agent is working in “${title}”`,
+    stops: {
+      delete: 'Deleting the thread stops the agent. What it has written so far stays in the folder.',
+      archive: 'Archiving the thread stops the agent. A question that it asks is withdrawn.',
+    },
+    keepRunning: 'Let it work',
+    stopAnd: { delete: 'Stop and delete', archive: 'Stop and archive' },
     archivedNow: (title: string) => `“${title}” was archived.`,
     undo: 'Undo',
     reveal: 'Show the folder',

@@ -503,6 +503,8 @@ fn shows(write: &Write) -> Option<Change> {
 
 /// A thread's first title: the first line of the first message that says something, at most 60 characters (R141).
 pub fn title_of(text: &str) -> String {
+    // A title is shown in lists, windows and terminals: what would act there is none of its words.
+    let text = text.replace(|c: char| c.is_control() && c != '\n', " ");
     let line = text
         .lines()
         .map(|l| l.trim().trim_start_matches(['#', '>', '`', '-', '*', ' ']).trim())

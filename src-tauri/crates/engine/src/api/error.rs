@@ -12,6 +12,10 @@ pub enum ErrorCode {
     NotFound,
     /// It cannot be done now; the message says why and what to do.
     Refused,
+    /// Its agent works: it is asked again with leave to stop that first (S4).
+    Running,
+    /// This engine is ending and has not done it: whoever has the data folder next is to be asked (U9).
+    Closing,
     /// Too much at once: try again shortly.
     Overloaded,
     /// The disk is full or cannot be written.
@@ -37,9 +41,9 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error of this code; retryable only when overloaded or out of room.
+    /// An error of this code; retryable only when overloaded, out of room or closing.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        let retryable = matches!(code, ErrorCode::Overloaded | ErrorCode::Storage);
+        let retryable = matches!(code, ErrorCode::Overloaded | ErrorCode::Storage | ErrorCode::Closing);
         Self { code, message: message.into(), hint: None, retryable }
     }
     /// The same with a hint.

@@ -51,14 +51,15 @@ macro_rules! api_list {
             "app/diagnostics" app::diagnostics(Nothing) -> DiagnosticsResponse,
             "project/open" project::open(ProjectOpenParams) -> ProjectOpenResponse,
             "project/list" project::list(Nothing) -> ProjectListResponse,
+            "project/remove" project::remove(ProjectRemoveParams) -> ProjectRemoveResponse,
             "thread/start" thread::start(ThreadStartParams) -> ThreadResponse,
             "thread/list" thread::list(ThreadListParams) -> ThreadListResponse,
             "thread/read" thread::read_page(ThreadReadParams) -> ThreadReadResponse,
             "thread/sessions" thread::sessions(ThreadParams) -> ThreadSessionsResponse,
             "thread/rename" thread::rename(ThreadRenameParams) -> ThreadResponse,
-            "thread/archive" thread::archive(ThreadSwitchParams) -> ThreadResponse,
+            "thread/archive" thread::archive(ThreadArchiveParams) -> ThreadResponse,
             "thread/pin" thread::pin(ThreadSwitchParams) -> ThreadResponse,
-            "thread/delete" thread::delete(ThreadParams) -> Nothing,
+            "thread/delete" thread::delete(ThreadDeleteParams) -> Nothing,
             "thread/restore" thread::restore(ThreadParams) -> ThreadResponse,
             "thread/seen" thread::seen(ThreadSeenParams) -> Nothing,
             "thread/draft" thread::draft(ThreadDraftParams) -> Nothing,
@@ -80,6 +81,7 @@ macro_rules! api_list {
             "message/exclude" message::exclude(MessageSwitchParams) -> Nothing,
             "part/read" message::part(PartReadParams) -> PartReadResponse,
             "provider/list" provider::list(ProviderListParams) -> ProviderListResponse,
+            "provider/check" provider::check(ProviderCheckParams) -> Nothing,
             "provider/pick" provider::pick(ProviderPickParams) -> ProviderListResponse,
             "provider/test" provider::test(ProviderTestParams) -> ProviderTestResponse,
             "agent/list" agent::list(Nothing) -> AgentListResponse,
@@ -148,7 +150,7 @@ impl From<StoreError> for ApiError {
             StoreError::NoSuchThread(_) | StoreError::NoSuchProject(_) | StoreError::NoSuchMessage(_) => {
                 ErrorCode::NotFound
             }
-            StoreError::Closed => ErrorCode::Refused,
+            StoreError::Closed => ErrorCode::Closing,
             other if other.is_retryable() => ErrorCode::Storage,
             _ => ErrorCode::Internal,
         };

@@ -1,16 +1,26 @@
 //! `project/…`: the folders that the user opened.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use changeover_core::id::ProjectId;
 use changeover_store::Project;
+use serde_json::Value;
 
 use super::{
     Api,
     error::{ApiError, ErrorCode},
-    types::{EventBody, Nothing, ProjectListResponse, ProjectOpenParams, ProjectOpenResponse, ProjectSummary},
+    types::{
+        EventBody, Nothing, ProjectListResponse, ProjectOpenParams, ProjectOpenResponse, ProjectRemoveParams,
+        ProjectRemoveResponse, ProjectSummary,
+    },
 };
-use crate::{clock, engine::read};
+use crate::{
+    clock,
+    engine::{Inner, read},
+};
 
 fn view(project: Project) -> ProjectSummary {
     let exists = Path::new(&project.path).is_dir();
@@ -20,8 +30,13 @@ fn view(project: Project) -> ProjectSummary {
 /// The folder's real path, or why it cannot be a project.
 fn real_folder(text: &str, home: Option<&str>) -> Result<PathBuf, ApiError> {
     let bad = |message: String| ApiError::new(ErrorCode::BadRequest, message);
-    if text.trim().is_empty() || text.contains('\0') || text.len() > 4096 {
+    if text.trim().is_empty() || text.contains('\0') {
         return Err(bad("Give the path of a folder.".into()));
+    }
+    let long =
+        || bad("The path is too long for a folder.".into()).hint("Check it, or open a folder nearer to the root.");
+    if text.len() > 4096 {
+        return Err(long());
     }
     let path = match (text.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -37,11 +52,16 @@ fn real_folder(text: &str, home: Option<&str>) -> Result<PathBuf, ApiError> {
         std::io::ErrorKind::NotFound => {
             bad(format!("There is no folder {text}.")).hint("Check the path, or make the folder first.")
         }
+        std::io::ErrorKind::InvalidFilename => long(),
         _ => bad(format!("{text} cannot be opened: {error}.")),
     })?;
     if !real.is_dir() {
         return Err(bad(format!("{text} is a file, not a folder.")).hint("Open the folder that it lies in."));
     }
+    changeover_worktree::enter(&real).map_err(|error| {
+        bad(format!("The folder {text} cannot be entered: {error}."))
+            .hint("Give yourself the right to read and enter it, or open another.")
+    })?;
     Ok(real)
 }
 
@@ -55,15 +75,70 @@ pub(super) async fn open(api: &Api<'_>, params: ProjectOpenParams) -> Result<Pro
         return Err(ApiError::new(ErrorCode::BadRequest, "The folder's path is not valid Unicode.")
             .hint("Rename the folder; agents get its path as text."));
     };
-    let name = real.file_name().and_then(|n| n.to_str()).unwrap_or(path).to_owned();
+    // Only the name that is shown: the path stays what it is.
+    let name = real.file_name().and_then(|n| n.to_str()).unwrap_or(path).replace(char::is_control, " ");
+    let name = name.trim().to_owned();
     let new = Project { id: ProjectId(clock::id()), path: path.to_owned(), name, created_at: clock::now() };
     let project = view(api.inner.store.open_project(new).await?);
+    let removed = {
+        let _telling = api.inner.telling.lock().await;
+        let mut removed = removed(api.inner).await?;
+        let was = removed.remove(&project.id);
+        if was {
+            put_removed(api.inner, removed).await?;
+        }
+        was
+    };
     api.inner.hub.announce(None, EventBody::Project { project: project.clone() });
+    if removed {
+        // Its threads are listed again.
+        let (store, id) = (api.inner.store.clone(), project.id);
+        for thread in read(move || store.threads(Some(id))).await? {
+            api.inner.announce_thread(thread.id).await;
+        }
+    }
     Ok(ProjectOpenResponse { project })
 }
 
 pub(super) async fn list(api: &Api<'_>, _: Nothing) -> Result<ProjectListResponse, ApiError> {
+    let removed = removed(api.inner).await?;
     let store = api.inner.store.clone();
     let projects = read(move || store.projects()).await?;
-    Ok(ProjectListResponse { projects: projects.into_iter().map(view).collect() })
+    Ok(ProjectListResponse { projects: projects.into_iter().filter(|p| !removed.contains(&p.id)).map(view).collect() })
+}
+
+/// The setting that holds the projects that were taken off the list.
+const REMOVED: &str = "projects.removed";
+
+/// The projects that were taken off the list: their threads are on disk as ever, for when the folder is opened again.
+pub(super) async fn removed(inner: &Inner) -> Result<HashSet<ProjectId>, ApiError> {
+    let store = inner.store.clone();
+    let value = read(move || store.setting(REMOVED)).await?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default())
+}
+
+async fn put_removed(inner: &Inner, removed: HashSet<ProjectId>) -> Result<(), ApiError> {
+    let value = if removed.is_empty() { Value::Null } else { serde_json::json!(removed) };
+    Ok(inner.store.put_setting(REMOVED.to_owned(), value).await?)
+}
+
+pub(super) async fn remove(api: &Api<'_>, params: ProjectRemoveParams) -> Result<ProjectRemoveResponse, ApiError> {
+    let (store, id) = (api.inner.store.clone(), params.project_id);
+    let threads = read(move || {
+        store.project(id)?;
+        store.threads(Some(id))
+    })
+    .await?;
+    let open = api.inner.work.watch();
+    if threads.iter().any(|thread| open.borrow().contains(&thread.id)) {
+        return Err(ApiError::new(ErrorCode::Running, "An agent is working in this project.")
+            .hint("Stop it, or wait for its end."));
+    }
+    let _telling = api.inner.telling.lock().await;
+    let mut removed = removed(api.inner).await?;
+    removed.insert(id);
+    put_removed(api.inner, removed).await?;
+    api.inner.hub.announce(None, EventBody::ProjectRemoved { project_id: id });
+    let kept = threads.iter().filter(|thread| thread.deleted_at.is_none()).count();
+    Ok(ProjectRemoveResponse { threads: u32::try_from(kept).unwrap_or(u32::MAX) })
 }

@@ -5,7 +5,10 @@ use std::{path::PathBuf, sync::Arc};
 use super::{
     Api,
     error::{ApiError, ErrorCode},
-    types::{ProviderListParams, ProviderListResponse, ProviderPickParams, ProviderTestParams, ProviderTestResponse},
+    types::{
+        Nothing, ProviderCheckParams, ProviderListParams, ProviderListResponse, ProviderPickParams, ProviderTestParams,
+        ProviderTestResponse,
+    },
 };
 
 pub(super) async fn list(api: &Api<'_>, params: ProviderListParams) -> Result<ProviderListResponse, ApiError> {
@@ -16,6 +19,17 @@ pub(super) async fn list(api: &Api<'_>, params: ProviderListParams) -> Result<Pr
         inner.refresh_providers().await;
     }
     Ok(ProviderListResponse { providers: api.inner.catalogue.views() })
+}
+
+pub(super) async fn check(api: &Api<'_>, params: ProviderCheckParams) -> Result<Nothing, ApiError> {
+    api.inner.provider_ready(&params.provider).await.map_err(|failure| {
+        let error = ApiError::new(ErrorCode::Refused, failure.message);
+        match failure.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    })?;
+    Ok(Nothing {})
 }
 
 pub(super) async fn pick(api: &Api<'_>, params: ProviderPickParams) -> Result<ProviderListResponse, ApiError> {

@@ -13,10 +13,10 @@ use super::{
     Api,
     error::{ApiError, ErrorCode},
     types::{
-        CutView, EventBody, LeftOutView, Nothing, PageAt, SessionSets, ThreadDraftParams, ThreadListParams,
-        ThreadListResponse, ThreadMark, ThreadParams, ThreadReadParams, ThreadReadResponse, ThreadRenameParams,
-        ThreadResponse, ThreadSeenParams, ThreadSessionsResponse, ThreadStartParams, ThreadSummary, ThreadSwitchParams,
-        ThreadTargetParams,
+        CutView, EventBody, LeftOutView, Nothing, PageAt, SessionSets, ThreadArchiveParams, ThreadDeleteParams,
+        ThreadDraftParams, ThreadListParams, ThreadListResponse, ThreadMark, ThreadParams, ThreadReadParams,
+        ThreadReadResponse, ThreadRenameParams, ThreadResponse, ThreadSeenParams, ThreadSessionsResponse,
+        ThreadStartParams, ThreadSummary, ThreadSwitchParams, ThreadTargetParams,
     },
 };
 use crate::{
@@ -70,6 +70,7 @@ impl Api<'_> {
     }
 
     async fn changed(&self, id: ThreadId) -> Result<ThreadResponse, ApiError> {
+        let _telling = self.inner.telling.lock().await;
         let response = self.thread(id).await?;
         self.inner.hub.announce(Some(id), EventBody::Thread { thread: response.thread.clone() });
         Ok(response)
@@ -94,8 +95,10 @@ pub(super) async fn start(api: &Api<'_>, params: ThreadStartParams) -> Result<Th
 pub(super) async fn list(api: &Api<'_>, params: ThreadListParams) -> Result<ThreadListResponse, ApiError> {
     let store = api.inner.store.clone();
     let threads = read(move || store.threads(params.project_id)).await?;
+    let removed = super::project::removed(api.inner).await?;
     let threads = threads
         .into_iter()
+        .filter(|t| params.project_id.is_some() || !removed.contains(&t.project))
         .filter(|t| t.deleted_at.is_none() && (params.archived || t.archived_at.is_none()))
         .map(|t| api.inner.summary_view(t))
         .collect();
@@ -187,7 +190,8 @@ fn sets_of(session: &SessionRecord, content: &SeqSet, replies: &SeqSet) -> Sessi
 }
 
 pub(super) async fn rename(api: &Api<'_>, params: ThreadRenameParams) -> Result<ThreadResponse, ApiError> {
-    let title = params.title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = params.title.replace(char::is_control, " ");
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     if title.is_empty() || title.chars().count() > 200 {
         return Err(ApiError::new(ErrorCode::BadRequest, "A title has 1 to 200 characters."));
     }
@@ -196,20 +200,43 @@ pub(super) async fn rename(api: &Api<'_>, params: ThreadRenameParams) -> Result<
     api.changed(params.thread_id).await
 }
 
+/// How long a turn that is stopped for something may take to end (R5) before that goes on without it.
+const STOPPED: std::time::Duration = std::time::Duration::from_secs(4);
+
 impl Api<'_> {
-    /// S4: a thread that runs is stopped first; the caller has asked the person.
-    async fn stop(&self, id: ThreadId) -> Result<(), ApiError> {
-        if self.inner.running_actor(id).is_some() {
-            self.inner.ask(id, |reply| Request::Input(Input::Interrupt, reply)).await?;
+    /// S4: a thread that runs is stopped first, once the person was asked.
+    async fn stop(&self, id: ThreadId, asked: bool, for_what: &str) -> Result<(), ApiError> {
+        let mut open = self.inner.work.watch();
+        if !open.borrow_and_update().contains(&id) {
+            return Ok(());
+        }
+        if !asked {
+            return Err(ApiError::new(ErrorCode::Running, format!("The agent is working in this thread: {for_what}."))
+                .hint("Say that it is to be stopped, or wait for its end."));
+        }
+        self.inner.ask(id, |reply| Request::Input(Input::Interrupt, reply)).await?;
+        // Its last words are its own, not those of a thread that is gone.
+        let _ = tokio::time::timeout(STOPPED, open.wait_for(|threads| !threads.contains(&id))).await;
+        Ok(())
+    }
+}
+
+impl Api<'_> {
+    /// A thread that goes on is not put away any more: its replies and questions are to be seen.
+    pub(super) async fn unarchive(&self, id: ThreadId) -> Result<(), ApiError> {
+        let store = self.inner.store.clone();
+        if read(move || store.thread(id)).await?.archived_at.is_some() {
+            self.inner.store.archive(id, None).await?;
+            self.changed(id).await?;
         }
         Ok(())
     }
 }
 
-pub(super) async fn archive(api: &Api<'_>, params: ThreadSwitchParams) -> Result<ThreadResponse, ApiError> {
+pub(super) async fn archive(api: &Api<'_>, params: ThreadArchiveParams) -> Result<ThreadResponse, ApiError> {
     api.thread(params.thread_id).await?;
     if params.on {
-        api.stop(params.thread_id).await?;
+        api.stop(params.thread_id, params.stop, "archiving it stops the agent").await?;
     }
     api.inner.store.archive(params.thread_id, params.on.then(clock::now)).await?;
     api.changed(params.thread_id).await
@@ -221,9 +248,10 @@ pub(super) async fn pin(api: &Api<'_>, params: ThreadSwitchParams) -> Result<Thr
     api.changed(params.thread_id).await
 }
 
-pub(super) async fn delete(api: &Api<'_>, params: ThreadParams) -> Result<Nothing, ApiError> {
+pub(super) async fn delete(api: &Api<'_>, params: ThreadDeleteParams) -> Result<Nothing, ApiError> {
     api.thread(params.thread_id).await?;
-    api.stop(params.thread_id).await?;
+    api.stop(params.thread_id, params.stop, "deleting it stops the agent").await?;
+    let _telling = api.inner.telling.lock().await;
     api.inner.store.delete(params.thread_id, Some(clock::now())).await?;
     api.inner.hub.announce(Some(params.thread_id), EventBody::ThreadDeleted {});
     Ok(Nothing {})

@@ -61,6 +61,9 @@ impl Api<'_> {
 
     async fn begin(&self, thread: ThreadId, start: impl Fn() -> Start) -> Result<TurnStartResponse, ApiError> {
         let started = self.inner.ask(thread, |reply| Request::Start(start(), reply)).await??;
+        if !matches!(started, Started::Changed(_) | Started::Response(Response::Refused(_))) {
+            self.unarchive(thread).await?;
+        }
         Ok(match started {
             Started::Changed(preview) => TurnStartResponse::Changed {
                 preview: Box::new(handoff::view(self.inner, thread, *preview, true).await?),

@@ -123,6 +123,8 @@ pub(super) struct Actor {
     pub(super) response: Option<Response>,
     /// The store refused what `step` wanted: this actor ends and the thread is read afresh.
     pub(super) broken: bool,
+    /// Whether an open turn was told.
+    pub(super) working: bool,
 }
 
 /// Starts a thread's actor on what is on disk.
@@ -130,7 +132,8 @@ pub(crate) fn start(inner: Arc<Inner>, state: ThreadState) -> Handle {
     let (requests, mailbox) = mpsc::channel(REQUESTS_BOUND);
     let (reports, answers) = mpsc::channel(REPORTS_BOUND);
     let thread = state.thread;
-    let actor = Actor { inner, thread, state, lives: Lives::default(), reports, response: None, broken: false };
+    let actor =
+        Actor { inner, thread, state, lives: Lives::default(), reports, response: None, broken: false, working: false };
     tokio::spawn(actor.run(mailbox, answers));
     Handle { requests }
 }
@@ -140,6 +143,7 @@ impl Actor {
         self.input(Input::Recover).await;
         loop {
             if self.broken {
+                self.inner.work.set(self.thread, false);
                 self.lives.close_all().await;
                 return;
             }
@@ -220,6 +224,10 @@ impl Actor {
     pub(super) async fn input(&mut self, input: Input) {
         let effects = turn::step(&mut self.state, input, clock::now(), &mut clock::id);
         self.carry_out(effects).await;
+        let working = self.state.turn.is_some();
+        if std::mem::replace(&mut self.working, working) != working {
+            self.inner.work.set(self.thread, working);
+        }
     }
 
     async fn event(&mut self, provider: ProviderId, event: RuntimeEvent) {

@@ -185,6 +185,9 @@ impl Normalizer {
     fn tool_update(&mut self, update: ToolCallUpdate, events: &mut Vec<RuntimeEvent>) {
         let id = update.tool_call_id.to_string();
         match self.tools.get_mut(&id) {
+            Some(tool) if tool.call.kind == ToolKind::Execute && added(&update).is_some() => {
+                events.extend(added(&update).map(|delta| RuntimeEvent::CommandOutput { item: id, delta }));
+            }
             Some(tool) => {
                 tool.call.update(update.fields);
                 events.push(tool.event(None));
@@ -281,6 +284,13 @@ impl Tool {
         let (name, input) = name_and_input(&self.call);
         ApprovalSubject::Tool { name, input }
     }
+}
+
+/// More of a command's output, as an addition to what was told before: what agents that have terminals of their own say in an
+/// update that says nothing else.
+fn added(update: &ToolCallUpdate) -> Option<String> {
+    let data = update.meta.as_ref()?.get("terminal_output")?.get("data")?.as_str()?;
+    Some(data.to_owned())
 }
 
 fn is_edit(kind: ToolKind) -> bool {

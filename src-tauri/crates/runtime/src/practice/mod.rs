@@ -3,6 +3,7 @@
 
 mod agent;
 mod history;
+mod output;
 mod rules;
 mod turn;
 

@@ -6,21 +6,28 @@ use std::{
 };
 
 use agent_client_protocol::v1::schema::{
-    Content, ContentBlock, ContentChunk, Diff, MessageId, PermissionOption, PermissionOptionKind, Plan, PlanEntry,
+    ContentBlock, ContentChunk, Diff, MessageId, PermissionOption, PermissionOptionKind, Plan, PlanEntry,
     PlanEntryPriority, PlanEntryStatus, RequestPermissionRequest, SessionNotification, SessionUpdate, ToolCall,
     ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
+use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::{io::AsyncReadExt as _, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+use super::output::Output;
 use super::rules::{Act, Failing, HELP};
 use crate::{
     acp::wire::{AUTH_REQUIRED, CallError, Peer, RpcError},
-    process::{
-        Launch,
-        lines::{Line, LineReader},
-    },
+    process::Launch,
 };
+
+/// How long output waits for more of it.
+const JOINED: Duration = Duration::from_millis(50);
+/// How long a command's shell may be gone before what holds its pipe is no more waited for.
+const GRACE: Duration = Duration::from_millis(200);
+/// Reads of what is left in a pipe then, each of at most 64 KiB: a pipe holds no more than a few.
+const PIPE: usize = 16;
 
 /// How a turn ended early.
 #[derive(Debug)]
@@ -248,49 +255,92 @@ impl Turn {
         self.tool(&id, ToolCallUpdateFields::new().status(ToolCallStatus::InProgress)).await?;
         let (output, exit) = self.command(&id, command).await?;
         let done = if exit == Some(0) { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
-        let result = json!({"output": output, "metadata": {"exit": exit}});
-        self.tool(&id, ToolCallUpdateFields::new().status(done).content(text(&output)).raw_output(result)).await?;
+        let result = json!({"output": output.kept(), "metadata": {"exit": exit}});
+        self.tool(&id, ToolCallUpdateFields::new().status(done).raw_output(result)).await?;
         let code = exit.map_or("without an exit code".into(), |code| format!("with exit code {code}"));
-        self.say(&format!("The command ended {code} and {} bytes of output.\n", output.len())).await
+        self.say(&format!("The command ended {code} and {} bytes of output.\n", output.total())).await
     }
 
-    /// Really runs it, its output told as it grows. A cancelled turn ends its whole tree first.
-    async fn command(&self, id: &str, command: &str) -> Result<(String, Option<i32>), Stop> {
+    /// Really runs it, its output told as it grows. It ends with its shell: what that left in the background may hold the pipe
+    /// for ever and is the user's own. A cancelled turn ends its whole tree first.
+    async fn command(&self, id: &str, command: &str) -> Result<(Output, Option<i32>), Stop> {
+        let mut output = Output::default();
         let (program, args) = shell(command);
         let env = std::env::vars().collect();
         let launch = Launch { program, args, folder: self.folder.clone(), env };
         let mut child = match launch.spawn() {
             Ok(child) => child,
-            Err(failure) => return Ok((failure.message, None)),
+            Err(failure) => {
+                output.push(failure.message.as_bytes());
+                return Ok((output, None));
+            }
         };
         drop(child.stdin);
-        let mut output = String::new();
-        let mut lines = LineReader::new(&mut child.stdout);
+        let process = std::sync::Arc::clone(&child.process);
+        let mut exited = std::pin::pin!(process.exited());
+        let mut buffer = vec![0; 64 * 1024];
+        let mut exit = None;
+        let (mut pending, mut due, mut last) = (String::new(), None, None);
         loop {
-            let line = tokio::select! {
+            let read = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => {
-                    child.process.kill().await;
+                    self.told(id, pending).await?;
+                    process.kill().await;
                     return Err(Stop::Cancelled);
                 }
-                line = lines.next() => line,
+                () = until(due) => {
+                    self.told(id, std::mem::take(&mut pending)).await?;
+                    due = None;
+                    continue;
+                }
+                status = &mut exited, if exit.is_none() => {
+                    exit = Some(status);
+                    last = Some(Instant::now() + GRACE);
+                    continue;
+                }
+                () = until(last) => break,
+                read = child.stdout.read(&mut buffer) => read,
             };
-            match line {
-                Ok(Some(Line::Text(line))) => output += &format!("{line}\n"),
-                Ok(Some(Line::TooLong { bytes })) => output += &format!("(a line of {bytes} bytes)\n"),
-                Ok(None) | Err(_) => break,
+            match read {
+                Ok(n @ 1..) => {
+                    pending += &output.push(&buffer[..n]);
+                    due = due.or_else(|| Some(Instant::now() + JOINED));
+                }
+                Ok(0) | Err(_) => break,
             }
-            self.tool(id, ToolCallUpdateFields::new().content(text(&output))).await?;
         }
-        let exit = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => {
-                child.process.kill().await;
-                return Err(Stop::Cancelled);
-            }
-            exit = child.process.exited() => exit,
+        // What is in the pipe already was written in time, however late we are.
+        for _ in 0..PIPE {
+            let Some(Ok(n @ 1..)) = child.stdout.read(&mut buffer).now_or_never() else { break };
+            pending += &output.push(&buffer[..n]);
+        }
+        pending += &output.end();
+        self.told(id, pending).await?;
+        let exit = match exit {
+            Some(exit) => exit,
+            None => tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => {
+                    process.kill().await;
+                    return Err(Stop::Cancelled);
+                }
+                exit = exited => exit,
+            },
         };
+        process.leave_running();
         Ok((output, exit.code))
+    }
+
+    /// More of a command's output, as an addition: an update's content would be the whole of it each time.
+    async fn told(&self, id: &str, data: String) -> Result<(), Stop> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let mut meta = serde_json::Map::new();
+        meta.insert("terminal_output".into(), json!({"terminal_id": id, "data": data}));
+        let update = ToolCallUpdate::new(id.to_owned(), ToolCallUpdateFields::new()).meta(meta);
+        self.update(SessionUpdate::ToolCallUpdate(update)).await
     }
 
     async fn edit(&mut self, path: &str) -> Result<(), Stop> {
@@ -344,6 +394,10 @@ fn shell(command: &str) -> (PathBuf, Vec<std::ffi::OsString>) {
     (program, vec!["/D".into(), "/C".into(), format!("({command}) 2>&1").into()])
 }
 
-fn text(text: &str) -> Vec<ToolCallContent> {
-    vec![ToolCallContent::Content(Content::new(ContentBlock::from(text)))]
+/// Never, without a time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }

@@ -9,7 +9,7 @@ use changeover_core::{
 use changeover_engine::api::types::{ApprovalAnswerParams, ApprovalListResponse, Nothing};
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Common, door, output};
+use super::{Common, output, session::Session, with};
 
 #[derive(Debug, Args)]
 pub(super) struct ApprovalCommand {
@@ -57,34 +57,35 @@ pub(super) fn subject(subject: &ApprovalSubject) -> String {
 
 impl ApprovalCommand {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let session = door(&self.common).await?;
-        let list: ApprovalListResponse = session.connection.ask("approval/list", &Nothing {}).await?;
-        match self.what {
-            What::List if self.common.json => output::json(&list)?,
-            What::List => {
-                for entry in &list.approvals {
-                    let asked = subject(&entry.approval.request.subject);
-                    output::line(format!("{}  thread {}\n  {asked}", entry.approval.id, entry.thread_id));
+        let common = self.common.clone();
+        with(&common, async move |session: &mut Session| {
+            let list: ApprovalListResponse = session.ask("approval/list", &Nothing {}).await?;
+            match self.what {
+                What::List if self.common.json => output::json(&list)?,
+                What::List => {
+                    for entry in &list.approvals {
+                        let asked = subject(&entry.approval.request.subject);
+                        output::line(format!("{}  thread {}\n  {asked}", entry.approval.id, entry.thread_id));
+                    }
+                }
+                What::Answer { id, decision } => {
+                    let Some(entry) = list.approvals.iter().find(|e| e.approval.id == id) else {
+                        anyhow::bail!("no open question has the id {id}; see `changeover approval list`");
+                    };
+                    let decision = match decision {
+                        Decision::Once => ApprovalDecision::Once,
+                        Decision::Thread => ApprovalDecision::Thread,
+                        Decision::Deny => ApprovalDecision::Deny,
+                    };
+                    let params = ApprovalAnswerParams { thread_id: entry.thread_id, approval_id: id, decision };
+                    let done: Nothing = session.ask("approval/answer", &params).await?;
+                    if self.common.json {
+                        output::json(&done)?;
+                    }
                 }
             }
-            What::Answer { id, decision } => {
-                let Some(entry) = list.approvals.iter().find(|e| e.approval.id == id) else {
-                    session.close().await;
-                    anyhow::bail!("no open question has the id {id}; see `changeover approval list`");
-                };
-                let decision = match decision {
-                    Decision::Once => ApprovalDecision::Once,
-                    Decision::Thread => ApprovalDecision::Thread,
-                    Decision::Deny => ApprovalDecision::Deny,
-                };
-                let params = ApprovalAnswerParams { thread_id: entry.thread_id, approval_id: id, decision };
-                let done: Nothing = session.connection.ask("approval/answer", &params).await?;
-                if self.common.json {
-                    output::json(&done)?;
-                }
-            }
-        }
-        session.close().await;
-        Ok(ExitCode::SUCCESS)
+            Ok(ExitCode::SUCCESS)
+        })
+        .await
     }
 }

@@ -5,21 +5,28 @@ mod approval;
 mod diagnostics;
 mod handoff;
 mod output;
+mod project;
 mod provider;
 mod run;
 mod search;
 mod serve;
+mod session;
+mod signals;
 mod thread;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
+use self::session::Session;
 use crate::launch;
 
 /// One conversation, any coding agent.
+///
+/// A thread belongs to you and not to an agent: ask Claude Code, go on with Codex in the same thread, come back, and what one
+/// did the next one knows. `changeover serve` shows everything in a browser; the other commands do the same things here.
 #[derive(Debug, Parser)]
-#[command(name = "changeover", version, about, disable_help_subcommand = true)]
+#[command(name = "changeover", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -42,7 +49,9 @@ enum Command {
     Serve(serve::Serve),
     /// Send one message and see its turn to the end.
     Run(run::Run),
-    /// List, show, rename or delete threads.
+    /// List the folders that were opened, or take one off the list.
+    Project(project::ProjectCommand),
+    /// List, show, rename, archive or delete threads.
     Thread(thread::ThreadCommand),
     /// What the next turn would tell a provider.
     Handoff(handoff::HandoffCommand),
@@ -73,8 +82,8 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; clap knows where each is printed.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let printed = error.print();
+            return output::printed(printed, ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)));
         }
     };
     // The guard is started before anything else and holds nothing: no runtime, no log.
@@ -93,6 +102,7 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         match cli.command {
             Command::Serve(command) => command.run().await,
             Command::Run(command) => command.run().await,
+            Command::Project(command) => command.run().await,
             Command::Thread(command) => command.run().await,
             Command::Handoff(command) => command.run().await,
             Command::Approval(command) => command.run().await,
@@ -108,7 +118,7 @@ pub fn run_args(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
     });
     // A blocking read of standard input must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
-    done.unwrap_or_else(|error| output::failed(&error))
+    output::finished(done.unwrap_or_else(|error| output::failed(&error)))
 }
 
 /// Logs to standard error, as `CHANGEOVER_LOG` asks; warnings by itself.
@@ -118,32 +128,25 @@ pub fn start_log() {
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
-/// The door for a command.
-async fn door(common: &Common) -> anyhow::Result<Session> {
+/// A thread's id from the command line, or what one looks like.
+fn thread_id(text: &str) -> Result<changeover_core::id::ThreadId, String> {
+    text.parse().map_err(|_| "this is no thread's id; `changeover thread list` shows them".to_owned())
+}
+
+/// A provider's id from the command line, or which there are.
+fn provider_id(text: &str) -> Result<changeover_core::provider::ProviderId, String> {
+    text.parse().map_err(|_| format!("this version has {}", launch::offered()))
+}
+
+/// Carries out a command that speaks to the engine. However it ends, the engine is closed in good order if it is this process's
+/// own: it may have taken on turns of others.
+async fn with(
+    common: &Common,
+    work: impl AsyncFnOnce(&mut Session) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let options = launch::Options { data: common.data.clone(), ..launch::Options::default() };
-    Session::open(&options).await
-}
-
-/// A command's connection, and its own engine if it had to start one.
-struct Session {
-    connection: crate::door::Connection,
-    events: tokio::sync::mpsc::Receiver<Vec<changeover_engine::api::types::Event>>,
-    door: crate::door::Door,
-}
-
-impl Session {
-    async fn open(options: &launch::Options) -> anyhow::Result<Self> {
-        let door = launch::open(options).await?;
-        let (connection, events) = door.connect().await?;
-        Ok(Self { connection, events, door })
-    }
-
-    /// Ends the engine if it is this process's own.
-    async fn close(self) {
-        let Self { connection, events, door } = self;
-        drop((connection, events));
-        if let crate::door::Door::Own(running) = door {
-            running.close().await;
-        }
-    }
+    let mut session = Session::open(&options).await?;
+    let done = work(&mut session).await;
+    session.close(None).await;
+    done
 }

@@ -9,7 +9,7 @@ use changeover_engine::api::types::{
 };
 use clap::Args;
 
-use super::{Common, door, output};
+use super::{Common, output, session::Session, with};
 
 #[derive(Debug, Args)]
 pub(super) struct Providers {
@@ -22,20 +22,19 @@ pub(super) struct Providers {
 
 impl Providers {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let session = door(&self.common).await?;
-        let code = match &self.test {
-            Some(provider) => self.try_one(&session, provider).await?,
-            None => self.list(&session).await?,
-        };
-        session.close().await;
-        Ok(code)
+        let common = self.common.clone();
+        with(&common, async move |session: &mut Session| match &self.test {
+            Some(provider) => self.try_one(session, provider).await,
+            None => self.list(session).await,
+        })
+        .await
     }
 
-    async fn list(&self, session: &super::Session) -> anyhow::Result<ExitCode> {
+    async fn list(&self, session: &mut Session) -> anyhow::Result<ExitCode> {
         let mut list: ProviderListResponse =
-            session.connection.ask("provider/list", &ProviderListParams { refresh: true }).await?;
+            session.ask("provider/list", &ProviderListParams { refresh: true }).await?;
         // The list that one picks from leaves out agents that are known and not there; whoever asks what is missing is told.
-        let known: AgentListResponse = session.connection.ask("agent/list", &Nothing {}).await?;
+        let known: AgentListResponse = session.ask("agent/list", &Nothing {}).await?;
         let more = known.agents.into_iter().map(|agent| agent.provider);
         list.providers
             .extend(more.filter(|one| !list.providers.iter().any(|listed| listed.id == one.id)).collect::<Vec<_>>());
@@ -67,9 +66,9 @@ impl Providers {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn try_one(&self, session: &super::Session, provider: &ProviderId) -> anyhow::Result<ExitCode> {
+    async fn try_one(&self, session: &mut Session, provider: &ProviderId) -> anyhow::Result<ExitCode> {
         let params = ProviderTestParams { provider: provider.clone() };
-        let test: ProviderTestResponse = session.connection.ask("provider/test", &params).await?;
+        let test: ProviderTestResponse = session.ask("provider/test", &params).await?;
         if self.common.json {
             output::json(&test)?;
         } else {

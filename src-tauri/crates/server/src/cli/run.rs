@@ -1,14 +1,15 @@
 //! `changeover run`: one message, to the end of its turn (U8). Exit code 0 only when it completed.
 
 use std::{
-    io::{IsTerminal as _, Read as _, Write as _},
+    collections::{HashMap, HashSet},
+    io::{IsTerminal as _, Read as _},
     path::PathBuf,
     process::ExitCode,
 };
 
 use changeover_core::{
     approval::ApprovalDecision,
-    id::{MessageId, ThreadId},
+    id::{ApprovalId, MessageId, QueuedId, ThreadId},
     message::{Message, MessageState, Role},
     notice::Notice,
     part::PartBody,
@@ -17,14 +18,19 @@ use changeover_core::{
 };
 use changeover_engine::api::types::{
     ApprovalAnswerParams, EventBody, EventWatchParams, Nothing, PageAt, ProjectOpenParams, ProjectOpenResponse,
-    ThreadParams, ThreadReadParams, ThreadReadResponse, ThreadResponse, ThreadStartParams, TurnStartParams,
-    TurnStartResponse,
+    ProviderCheckParams, QueueEditParams, QueueGoParams, ThreadParams, ThreadReadParams, ThreadReadResponse,
+    ThreadResponse, ThreadStartParams, TurnStartParams, TurnStartResponse,
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use tokio::sync::mpsc;
 
-use super::{Common, Session, approval::subject, output};
+use super::{
+    Common,
+    approval::subject,
+    output,
+    session::{ENGINES, Session, is_lost},
+    signals::{Signal, Signals},
+};
 use crate::{door::Connection, launch};
 
 /// The longest message on standard input, in bytes.
@@ -36,10 +42,9 @@ pub(super) struct Run {
     #[arg(long, value_name = "DIR")]
     project: PathBuf,
     /// An earlier thread to go on with; else a new one.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = super::thread_id)]
     thread: Option<ThreadId>,
-    /// Who answers: claude, codex, practice, …
-    #[arg(long)]
+    #[arg(long, value_parser = super::provider_id, help = format!("Who answers: {}", launch::offered()))]
     provider: ProviderId,
     /// Its model.
     #[arg(long)]
@@ -76,47 +81,191 @@ struct Outcome {
 
 impl Run {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let text = if self.text == "-" {
-            let mut text = String::new();
-            std::io::stdin().take(STDIN_BYTES + 1).read_to_string(&mut text)?;
-            text
-        } else {
-            self.text.clone()
-        };
+        let text = self.message()?;
         let options = launch::Options {
             data: self.common.data.clone(),
             max_attempts: self.max_attempts,
             ..launch::Options::default()
         };
-        let mut session = Session::open(&options).await?;
-        let done = self.turn(&mut session, text).await;
-        session.close().await;
-        let (thread, outcome) = done?;
+        let mut signals = Signals::new()?;
+        let mut session = tokio::select! {
+            session = Session::open(&options) => session?,
+            _ = signals.next() => anyhow::bail!("stopped before the message was sent"),
+        };
+        let mut sent = Sent::new(&self, text);
+        let done = sent.to_its_end(&mut session, &mut signals).await;
+        let code = match done {
+            Ok(outcome) => self.tell(&sent, &outcome)?,
+            Err(error) => output::failed(&error),
+        };
+        // What was said is out before others are waited for.
+        session.close(sent.stopping).await;
+        Ok(code)
+    }
+
+    /// The message, looked at before anything is made for it.
+    fn message(&self) -> anyhow::Result<String> {
+        if self.text != "-" {
+            anyhow::ensure!(!self.text.trim().is_empty(), "the message is empty: write something to send");
+            return Ok(self.text.clone());
+        }
+        let mut bytes = Vec::new();
+        std::io::stdin().take(STDIN_BYTES + 1).read_to_end(&mut bytes)?;
+        anyhow::ensure!(bytes.len() as u64 <= STDIN_BYTES, "the message on standard input has more than 8 MiB");
+        let text = String::from_utf8(bytes)
+            .map_err(|_| anyhow::anyhow!("standard input is no text (UTF-8): name a file in the message instead"))?;
+        anyhow::ensure!(!text.trim().is_empty(), "the message on standard input is empty: nothing was sent");
+        Ok(text)
+    }
+
+    fn tell(&self, sent: &Sent<'_>, outcome: &Outcome) -> anyhow::Result<ExitCode> {
         if self.common.json {
             output::json(&json!({
-                "type": "done", "threadId": thread, "seq": outcome.seq, "replySeq": outcome.reply,
+                "type": "done", "threadId": sent.thread, "seq": outcome.seq, "replySeq": outcome.reply,
                 "status": outcome.status, "error": outcome.error,
             }))?;
         } else {
             output::line("");
             if let Some(error) = &outcome.error {
-                eprintln!("{error}");
+                output::note(error);
             }
-            eprintln!("thread {thread} · {}", outcome.status);
+            if let Some(thread) = sent.thread {
+                output::note(format!("thread {thread} · {}", outcome.status));
+            }
         }
         Ok(if outcome.status == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
 
-    async fn turn(&self, session: &mut Session, text: String) -> anyhow::Result<(ThreadId, Outcome)> {
+/// A message on its way, and its turn to the end, whatever engine carries it out.
+struct Sent<'a> {
+    run: &'a Run,
+    text: String,
+    /// The same however often it is sent: it is taken once.
+    client_turn_id: String,
+    may_ask: bool,
+    thread: Option<ThreadId>,
+    queued: Option<QueuedId>,
+    message: Option<MessageId>,
+    reply: Option<MessageId>,
+    /// How many bytes of each part were printed.
+    printed: HashMap<String, usize>,
+    commands: HashSet<String>,
+    asked: HashSet<ApprovalId>,
+    /// The text of events up to this one is in what was read.
+    read: u64,
+    /// The engine that took it first is gone, or events were missed.
+    lost: bool,
+    stopping: Option<Signal>,
+}
+
+impl<'a> Sent<'a> {
+    fn new(run: &'a Run, text: String) -> Self {
+        Self {
+            run,
+            text,
+            client_turn_id: changeover_engine::secret::token(),
+            may_ask: run.text != "-" && std::io::stdin().is_terminal(),
+            thread: run.thread,
+            queued: None,
+            message: None,
+            reply: None,
+            printed: HashMap::new(),
+            commands: HashSet::new(),
+            asked: HashSet::new(),
+            read: 0,
+            lost: false,
+            stopping: None,
+        }
+    }
+
+    fn json(&self) -> bool {
+        self.run.common.json
+    }
+
+    /// Sends the message and follows its turn; through the next engine, where one ends on the way (U9).
+    async fn to_its_end(&mut self, session: &mut Session, signals: &mut Signals) -> anyhow::Result<Outcome> {
+        let mut engines = 1;
+        loop {
+            match self.through(session, signals).await {
+                Err(error) if is_lost(&error) && engines < ENGINES => {
+                    session.reopen().await?;
+                    self.lost = true;
+                }
+                done => return done,
+            }
+            engines += 1;
+        }
+    }
+
+    /// Through one engine.
+    async fn through(&mut self, session: &mut Session, signals: &mut Signals) -> anyhow::Result<Outcome> {
         let ask = session.connection.clone();
-        let path = std::path::absolute(&self.project)?.display().to_string();
+        let stopping = {
+            let mut sending = std::pin::pin!(self.send(&ask));
+            let mut stopping = None;
+            loop {
+                tokio::select! {
+                    sent = &mut sending => {
+                        sent?;
+                        break stopping;
+                    }
+                    signal = signals.next() => {
+                        anyhow::ensure!(stopping.is_none(), "stopped while the message was being sent");
+                        stopping = Some(signal);
+                    }
+                }
+            }
+        };
+        self.stopping = self.stopping.or(stopping);
+        if let Some(outcome) = self.look(&ask).await? {
+            return Ok(outcome);
+        }
+        if let Some(signal) = self.stopping
+            && let Some(outcome) = self.stop(&ask, signal).await?
+        {
+            return Ok(outcome);
+        }
+        loop {
+            let batch = tokio::select! {
+                batch = session.events.recv() => batch,
+                signal = signals.next() => {
+                    anyhow::ensure!(self.stopping.is_none(), "stopped without waiting for the agent");
+                    if let Some(outcome) = self.stop(&ask, signal).await? {
+                        return Ok(outcome);
+                    }
+                    continue;
+                }
+            };
+            // Too slow for the events, or the engine is gone: what was missed is read.
+            let Some(batch) = batch else { return Err(crate::remote::gone().into()) };
+            let mut ended = false;
+            let thread = self.thread;
+            for event in batch.into_iter().filter(|e| e.thread_id == thread) {
+                if self.json() && event.n > 0 {
+                    output::json(&event)?;
+                }
+                ended |= self.event(&ask, signals, event.n, event.body).await?;
+            }
+            if ended && let Some(outcome) = self.look(&ask).await? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Everything up to the message being taken. Each step may be taken again: none has a second effect.
+    async fn send(&mut self, ask: &Connection) -> anyhow::Result<()> {
+        let path = std::path::absolute(&self.run.project)?;
+        let Some(path) = path.to_str().map(str::to_owned) else {
+            anyhow::bail!("the folder's name is not valid Unicode (UTF-8): rename it; agents get its path as text");
+        };
         let opened: ProjectOpenResponse = ask.ask("project/open", &ProjectOpenParams { path }).await?;
-        let mode = match self.approve {
+        let mode = match self.run.approve {
             Approve::Ask => ApprovalMode::Ask,
             Approve::Edits => ApprovalMode::Edits,
             Approve::All => ApprovalMode::All,
         };
-        let target = Target { provider: self.provider.clone(), model: self.model.clone(), effort: None, mode };
+        let target = Target { provider: self.run.provider.clone(), model: self.run.model.clone(), effort: None, mode };
         let thread = match self.thread {
             Some(thread) => {
                 let read = ThreadReadParams { thread_id: thread, at: PageAt::Newest, limit: Some(1) };
@@ -127,104 +276,63 @@ impl Run {
                 thread
             }
             None => {
+                // No thread is made for a message that nobody here could take.
+                let check = ProviderCheckParams { provider: self.run.provider.clone() };
+                let _: Nothing = ask.ask("provider/check", &check).await?;
                 let params = ThreadStartParams { project_id: opened.project.id, target: Some(target.clone()) };
                 let started: ThreadResponse = ask.ask("thread/start", &params).await?;
                 started.thread.id
             }
         };
+        self.thread = Some(thread);
         let _: Nothing = ask.ask("event/watch", &EventWatchParams { thread_ids: vec![thread] }).await?;
         let params = TurnStartParams {
             thread_id: thread,
-            client_turn_id: changeover_engine::secret::token(),
-            text,
+            client_turn_id: self.client_turn_id.clone(),
+            text: self.text.clone(),
             target: Some(target),
             preview_hash: None,
         };
         let started: TurnStartResponse = ask.ask("turn/start", &params).await?;
-        let mut watch = Watch::new(ask, thread, self.common.json, self.text == "-");
         match started {
-            TurnStartResponse::Started { message_id, .. } => watch.message = Some(message_id),
-            TurnStartResponse::Queued { queued_id } => watch.queued = Some(queued_id),
+            TurnStartResponse::Started { message_id, .. } => {
+                (self.message, self.queued) = (Some(message_id), None);
+            }
+            TurnStartResponse::Queued { queued_id } => self.queued = Some(queued_id),
             TurnStartResponse::Changed { .. } => anyhow::bail!("the engine compared a preview that was not given"),
         }
-        let outcome = watch.until_end(&mut session.events).await?;
-        Ok((thread, outcome))
-    }
-}
-
-/// Follows a turn to its end.
-struct Watch {
-    ask: Connection,
-    thread: ThreadId,
-    json: bool,
-    may_ask: bool,
-    queued: Option<changeover_core::id::QueuedId>,
-    message: Option<MessageId>,
-    reply: Option<MessageId>,
-    shown: std::collections::HashSet<String>,
-    asked: std::collections::HashSet<changeover_core::id::ApprovalId>,
-}
-
-impl Watch {
-    fn new(ask: Connection, thread: ThreadId, json: bool, stdin_taken: bool) -> Self {
-        let may_ask = !stdin_taken && std::io::stdin().is_terminal();
-        Self {
-            ask,
-            thread,
-            json,
-            may_ask,
-            queued: None,
-            message: None,
-            reply: None,
-            shown: std::collections::HashSet::new(),
-            asked: std::collections::HashSet::new(),
-        }
+        Ok(())
     }
 
-    async fn until_end(
-        &mut self,
-        events: &mut mpsc::Receiver<Vec<changeover_engine::api::types::Event>>,
-    ) -> anyhow::Result<Outcome> {
-        // The turn may have ended before the first event was looked at.
-        if let Some(outcome) = self.outcome().await? {
-            return Ok(outcome);
+    fn thread(&self) -> anyhow::Result<ThreadId> {
+        self.thread.ok_or_else(|| anyhow::anyhow!("the message has no thread yet"))
+    }
+
+    /// Stops the turn; a message that still waits for its own is taken back instead.
+    async fn stop(&mut self, ask: &Connection, signal: Signal) -> anyhow::Result<Option<Outcome>> {
+        self.stopping = Some(signal);
+        let thread_id = self.thread()?;
+        if let Some(queued_id) = self.queued {
+            let _: Nothing = ask.ask("queue/edit", &QueueEditParams { thread_id, queued_id, text: None }).await?;
+            let error = Some("The message was taken back before it was sent.".to_owned());
+            return Ok(Some(Outcome { status: "interrupted", seq: 0, reply: None, error }));
         }
-        let mut stopping = false;
-        loop {
-            let batch = tokio::select! {
-                batch = events.recv() => batch,
-                _ = tokio::signal::ctrl_c() => {
-                    if stopping {
-                        anyhow::bail!("stopped without waiting for the agent");
-                    }
-                    stopping = true;
-                    eprintln!("Stopping the agent. Ctrl-C again does not wait for it.");
-                    let _: Nothing = self.ask.ask("turn/interrupt", &ThreadParams { thread_id: self.thread }).await?;
-                    continue;
-                }
-            };
-            let Some(batch) = batch else {
-                if let Some(outcome) = self.outcome().await? {
-                    return Ok(outcome);
-                }
-                anyhow::bail!("the connection to Changeover ended");
-            };
-            let mut ended = false;
-            let thread = self.thread;
-            for event in batch.into_iter().filter(|e| e.thread_id == Some(thread)) {
-                if self.json && event.n > 0 {
-                    output::json(&event)?;
-                }
-                ended |= self.event(event.body).await?;
-            }
-            if ended && let Some(outcome) = self.outcome().await? {
-                return Ok(outcome);
-            }
-        }
+        output::note(match signal {
+            Signal::Interrupt => "Stopping the agent. Ctrl-C again does not wait for it.",
+            Signal::Terminate | Signal::HangUp => "Asked to end: stopping the agent.",
+        });
+        let _: Nothing = ask.ask("turn/interrupt", &ThreadParams { thread_id }).await?;
+        Ok(None)
     }
 
     /// Takes one event; true when a turn may have ended.
-    async fn event(&mut self, body: EventBody) -> anyhow::Result<bool> {
+    async fn event(
+        &mut self,
+        ask: &Connection,
+        signals: &mut Signals,
+        n: u64,
+        body: EventBody,
+    ) -> anyhow::Result<bool> {
         match body {
             EventBody::Queue { queue } if self.queued.is_some_and(|id| !queue.iter().any(|q| q.id == id)) => {
                 self.queued = None;
@@ -233,61 +341,70 @@ impl Watch {
                 if self.queued.is_none() && self.message.is_none() {
                     self.message = Some(turn.message_id);
                 }
-                if let Some(retry) = turn.retry.filter(|_| !self.json) {
-                    eprintln!("{}", retry.message);
+                if let Some(retry) = turn.retry.filter(|_| !self.json()) {
+                    output::note(&retry.message);
                 }
             }
             EventBody::Turn { turn: None } => return Ok(true),
             EventBody::Message { message } if message.role == Role::Assistant && self.queued.is_none() => {
                 self.reply = Some(message.id);
             }
-            EventBody::Part { message_id, part } if Some(message_id) == self.reply && !self.json => {
+            EventBody::Part { message_id, part } if Some(message_id) == self.reply && !self.json() => {
                 self.part(&part.key, &part.body);
             }
             EventBody::Text { message_id, key, text }
-                if Some(message_id) == self.reply && !self.json && self.shown.contains(&key) =>
+                if Some(message_id) == self.reply && !self.json() && n > self.read =>
             {
-                output::text(&text);
+                if let Some(printed) = self.printed.get_mut(&key) {
+                    *printed += text.len();
+                    output::text(&text);
+                }
             }
             EventBody::Approval { approval } if approval.state == ApprovalState::Open => {
-                self.approval(approval).await?;
+                self.approval(ask, signals, approval).await?;
             }
-            EventBody::Warning { message } if !self.json => eprintln!("{message}"),
+            EventBody::Warning { message } if !self.json() => output::note(message),
             _ => {}
         }
         Ok(false)
     }
 
+    /// Prints what was not printed yet of a part.
     fn part(&mut self, key: &str, body: &PartBody) {
         match body {
-            PartBody::Text { text } if self.shown.insert(key.to_owned()) => {
-                if self.shown.len() > 1 {
+            PartBody::Text { text } => {
+                let first = !self.printed.contains_key(key);
+                if first && !self.printed.is_empty() {
                     output::text("\n\n");
                 }
-                output::text(text);
+                let printed = self.printed.entry(key.to_owned()).or_default();
+                if let Some(more) = text.get(*printed..).filter(|more| !more.is_empty()) {
+                    output::text(more);
+                    *printed = text.len();
+                }
             }
-            PartBody::Command { command, .. } if self.asked_line(key) => eprintln!("$ {command}"),
+            PartBody::Command { command, .. } if self.commands.insert(key.to_owned()) => {
+                output::note(format!("$ {command}"));
+            }
             _ => {}
         }
     }
 
-    fn asked_line(&mut self, key: &str) -> bool {
-        self.shown.insert(format!("command {key}"))
-    }
-
-    async fn approval(&mut self, approval: Approval) -> anyhow::Result<()> {
-        if !self.asked.insert(approval.id) || self.json && !self.may_ask {
+    async fn approval(&mut self, ask: &Connection, signals: &mut Signals, approval: Approval) -> anyhow::Result<()> {
+        if !self.asked.insert(approval.id) || self.json() && !self.may_ask {
             return Ok(());
         }
-        eprintln!("The agent wants to {}", subject(&approval.request.subject));
+        output::note(format!("The agent wants to {}", subject(&approval.request.subject)));
         if !self.may_ask {
-            eprintln!("Answer in the window, or with `changeover approval answer {} once|thread|deny`.", approval.id);
+            output::note(format!(
+                "Answer in the window, or with `changeover approval answer {} once|thread|deny`.",
+                approval.id
+            ));
             return Ok(());
         }
-        let answer = tokio::task::spawn_blocking(|| {
+        let mut answering = tokio::task::spawn_blocking(|| {
             loop {
-                eprint!("Allow it? [o]nce, in this [t]hread, [d]eny: ");
-                let _ = std::io::stderr().flush();
+                output::ask("Allow it? [o]nce, in this [t]hread, [d]eny: ");
                 let mut line = String::new();
                 if std::io::stdin().read_line(&mut line).unwrap_or(0) == 0 {
                     return None;
@@ -299,24 +416,40 @@ impl Watch {
                     _ => {}
                 }
             }
-        })
-        .await?;
+        });
+        let answer = tokio::select! {
+            answer = &mut answering => answer?,
+            signal = signals.next() => {
+                self.may_ask = false;
+                self.stop(ask, signal).await?;
+                return Ok(());
+            }
+        };
         if let Some(decision) = answer {
-            let params = ApprovalAnswerParams { thread_id: self.thread, approval_id: approval.id, decision };
+            let params = ApprovalAnswerParams { thread_id: self.thread()?, approval_id: approval.id, decision };
             // It may have been settled elsewhere meanwhile: that answer stands.
-            if let Err(error) = self.ask.ask::<_, Nothing>("approval/answer", &params).await {
-                eprintln!("{error}");
+            if let Err(error) = ask.ask::<_, Nothing>("approval/answer", &params).await {
+                output::note(error);
             }
         }
         Ok(())
     }
 
-    /// How the message's turn ended, if it has.
-    async fn outcome(&mut self) -> anyhow::Result<Option<Outcome>> {
+    /// How the message's turn ended, if it has; what was missed meanwhile is printed.
+    async fn look(&mut self, ask: &Connection) -> anyhow::Result<Option<Outcome>> {
+        let thread_id = self.thread()?;
+        let read = ThreadReadParams { thread_id, at: PageAt::Newest, limit: Some(50) };
+        let page: ThreadReadResponse = ask.ask("thread/read", &read).await?;
+        if let Some(queued) = self.queued {
+            // A queue that an engine left behind is held; ours at its head goes on.
+            if page.turn.is_none() && page.queue.first().is_some_and(|head| head.id == queued) && self.lost {
+                let _: Nothing = ask.ask("queue/go", &QueueGoParams { thread_id }).await?;
+            }
+            return Ok(None);
+        }
         let Some(message) = self.message else { return Ok(None) };
-        let read = ThreadReadParams { thread_id: self.thread, at: PageAt::Newest, limit: Some(50) };
-        let page: ThreadReadResponse = self.ask.ask("thread/read", &read).await?;
-        if page.turn.is_some_and(|t| t.message_id == message) {
+        let runs = page.turn.is_some_and(|t| t.message_id == message);
+        if runs && !self.lost {
             return Ok(None);
         }
         let Some(at) = page.messages.iter().position(|m| m.id == message) else {
@@ -325,6 +458,20 @@ impl Watch {
         let (sent, after) = (&page.messages[at], &page.messages[at + 1..]);
         let of_turn: Vec<&Message> = after.iter().take_while(|m| m.role != Role::User).collect();
         let reply = of_turn.iter().rev().find(|m| m.role == Role::Assistant);
+        if !self.json()
+            && let Some(reply) = reply
+        {
+            // What came before this process listened, or was never streamed.
+            for part in &reply.parts {
+                if !part.superseded && matches!(part.body, PartBody::Text { .. }) {
+                    self.part(&part.key, &part.body);
+                }
+            }
+        }
+        if runs {
+            (self.reply, self.read) = (reply.map(|r| r.id), page.event);
+            return Ok(None);
+        }
         let error = of_turn.iter().rev().find_map(|m| match &m.notice {
             Some(Notice::Error { failure, .. }) => Some(
                 failure.hint.as_ref().map_or(failure.message.clone(), |hint| format!("{}\n{hint}", failure.message)),
@@ -337,16 +484,6 @@ impl Watch {
             (Some(_), _) | (None, None) => "interrupted",
             (None, Some(_)) => "refused",
         };
-        if !self.json
-            && let Some(reply) = reply
-        {
-            // What came before this process listened, or was never streamed.
-            for part in &reply.parts {
-                if !part.superseded && matches!(part.body, PartBody::Text { .. }) {
-                    self.part(&part.key, &part.body);
-                }
-            }
-        }
         Ok(Some(Outcome { status, seq: sent.seq, reply: reply.map(|r| r.seq), error }))
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use changeover_engine::api::types::{SearchParams, SearchResponse};
 use clap::Args;
 
-use super::{Common, door, output};
+use super::{Common, output, session::Session, with};
 
 #[derive(Debug, Args)]
 pub(super) struct Search {
@@ -18,20 +18,22 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let session = door(&self.common).await?;
-        let params = SearchParams { words: self.words.join(" "), limit: None };
-        let found: SearchResponse = session.connection.ask("search/messages", &params).await?;
-        if self.common.json {
-            output::json(&found)?;
-        } else {
-            for hit in &found.hits {
-                output::line(format!("{} #{}  {}", hit.thread_id, hit.seq, hit.excerpt.replace('\n', " ")));
+        let common = self.common.clone();
+        with(&common, async move |session: &mut Session| {
+            let params = SearchParams { words: self.words.join(" "), limit: None };
+            let found: SearchResponse = session.ask("search/messages", &params).await?;
+            if self.common.json {
+                output::json(&found)?;
+            } else {
+                for hit in &found.hits {
+                    output::line(format!("{} #{}  {}", hit.thread_id, hit.seq, hit.excerpt.replace('\n', " ")));
+                }
+                if let Some(not) = &found.not_searched {
+                    output::note(not);
+                }
             }
-            if let Some(not) = &found.not_searched {
-                eprintln!("{not}");
-            }
-        }
-        session.close().await;
-        Ok(ExitCode::SUCCESS)
+            Ok(ExitCode::SUCCESS)
+        })
+        .await
     }
 }

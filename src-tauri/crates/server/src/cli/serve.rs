@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use changeover_engine::lock::Address;
 use clap::Args;
 
-use super::{Common, Session, output};
+use super::{Common, Session, output, signals::Signals};
 use crate::{door::Door, launch};
 
 #[derive(Debug, Args)]
@@ -26,16 +26,17 @@ impl Serve {
             ..launch::Options::default()
         };
         let session = Session::open(&options).await?;
+        let mut signals = Signals::new()?;
         match &session.door {
             Door::Own(running) => {
                 output::line(running.server().browser_address());
-                eprintln!("Open this address in a browser. It works once. Ctrl-C ends Changeover.");
-                ended().await;
-                session.close().await;
+                output::note("Open this address in a browser. It works once. Ctrl-C ends Changeover.");
+                signals.next().await;
+                running.close().await;
             }
             Door::Other(address) => {
                 output::line(address_of(address).await?);
-                eprintln!("Changeover is running already; this address leads to it. It works once.");
+                output::note("Changeover is running already; this address leads to it. It works once.");
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -49,20 +50,4 @@ async fn address_of(address: &Address) -> anyhow::Result<String> {
     let answer: serde_json::Value = answer.error_for_status()?.json().await?;
     let text = answer.get("address").and_then(serde_json::Value::as_str);
     Ok(text.ok_or_else(|| anyhow::anyhow!("the running Changeover gave no address"))?.to_owned())
-}
-
-/// Until Ctrl-C or SIGTERM.
-async fn ended() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -60,10 +60,10 @@ describe('the line by WebSocket', () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(last().url.pathname).toBe('/rpc');
     last().open();
-    const second = line.call('thread/delete', { threadId: 't' });
+    const second = line.call('thread/delete', { threadId: 't', stop: false });
     expect(last().sent).toEqual([
       { id: 1, method: 'project/list', params: {} },
-      { id: 2, method: 'thread/delete', params: { threadId: 't' } },
+      { id: 2, method: 'thread/delete', params: { threadId: 't', stop: false } },
     ]);
     const error = { code: 'notFound', message: 'gone', retryable: false };
     const failed = expect(second).rejects.toEqual(error);

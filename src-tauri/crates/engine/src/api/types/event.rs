@@ -140,6 +140,11 @@ pub enum EventBody {
         /// The project.
         project: ProjectSummary,
     },
+    /// A project was taken off the list; its threads are listed no more.
+    ProjectRemoved {
+        /// Which.
+        project_id: changeover_core::id::ProjectId,
+    },
     /// Providers as they now are.
     Providers {
         /// All of them.

@@ -28,6 +28,16 @@ wire! {
         /// The project.
         project: ProjectSummary,
     }
+    /// Takes a project off the list. Its threads are kept, and are there again when the folder is opened.
+    pub struct ProjectRemoveParams {
+        /// Which.
+        project_id: ProjectId,
+    }
+    /// What stays behind.
+    pub struct ProjectRemoveResponse {
+        /// Threads that are kept, and listed no more.
+        threads: u32,
+    }
     /// All projects.
     pub struct ProjectListResponse {
         /// Newest first.

@@ -65,6 +65,11 @@ wire! {
         /// How long it took, in milliseconds.
         took: u64,
     }
+    /// Asks whether a provider can take a message now; an error says why not.
+    pub struct ProviderCheckParams {
+        /// Which provider.
+        provider: ProviderId,
+    }
     /// Picks a provider's program by hand.
     pub struct ProviderPickParams {
         /// Which provider.

@@ -162,6 +162,22 @@ wire! {
         /// 1 to 200 characters.
         title: String,
     }
+    /// Puts a thread away, or takes it back.
+    pub struct ThreadArchiveParams {
+        /// Which.
+        thread_id: ThreadId,
+        /// Away or back.
+        on: bool,
+        /// Whether its turn may be stopped for it, if one runs: the person was asked (S4). Else that is an error (`running`).
+        #[serde(default)] stop: bool,
+    }
+    /// Deletes a thread.
+    pub struct ThreadDeleteParams {
+        /// Which.
+        thread_id: ThreadId,
+        /// Whether its turn may be stopped for it, if one runs: the person was asked (S4). Else that is an error (`running`).
+        #[serde(default)] stop: bool,
+    }
     /// Switches something of a thread on or off.
     pub struct ThreadSwitchParams {
         /// Which.

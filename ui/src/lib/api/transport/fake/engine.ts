@@ -262,6 +262,14 @@ export class FakeEngine {
     return structuredClone(await answer.call(this, params));
   }
 
+  /** S4: a turn that runs is stopped for it, once the person was asked. */
+  private stopFirst(threadId: string, stop: boolean): void {
+    const thread = this.at(threadId);
+    if (!thread.turn) return;
+    if (!stop) throw apiError('The agent is working in this thread.', { code: 'running' });
+    thread.stop?.();
+  }
+
   private at(threadId: ThreadId): Live {
     const thread = this.threads.get(threadId);
     if (!thread || thread.summary.pinned === null)
@@ -313,6 +321,10 @@ export class FakeEngine {
       }
       return { project: found };
     },
+    'project/remove': ({ projectId }) => {
+      this.broadcast({ type: 'projectRemoved', projectId });
+      return { threads: [...this.threads.values()].filter((one) => one.summary.projectId === projectId).length };
+    },
     'thread/start': ({ projectId, target: to }) => {
       const live = this.add({
         summary: summary(projectId, '', to ?? target('claude', 'opus', 'high'), { updatedAt: Date.now() }),
@@ -363,9 +375,13 @@ export class FakeEngine {
       })),
     }),
     'thread/rename': ({ threadId, title }) => this.summaryAfter(threadId, { title }),
-    'thread/archive': ({ threadId, on }) => this.summaryAfter(threadId, { archived: on }),
+    'thread/archive': ({ threadId, on, stop }) => {
+      if (on) this.stopFirst(threadId, stop);
+      return this.summaryAfter(threadId, { archived: on });
+    },
     'thread/pin': ({ threadId, on }) => this.summaryAfter(threadId, { pinned: on }),
-    'thread/delete': ({ threadId }) => {
+    'thread/delete': ({ threadId, stop }) => {
+      this.stopFirst(threadId, stop);
       const thread = this.at(threadId);
       this.tell(thread, { type: 'threadDeleted' });
       this.gone.set(threadId, thread);
@@ -475,6 +491,7 @@ export class FakeEngine {
       return { part: found };
     },
     'provider/list': () => ({ providers: this.providers }),
+    'provider/check': () => ({}),
     'provider/pick': ({ provider, path }) => {
       if (path?.includes('missing')) throw apiError(`There is no program ${path}.`, { code: 'refused' });
       this.providers = this.providers.map((one) =>
