@@ -16,9 +16,12 @@ fn requested(events: &[RuntimeEvent]) -> usize {
     events.iter().filter(|event| **event == RuntimeEvent::Requested).count()
 }
 
+/// Whether it is reasoning, and the text.
+type Texts = Vec<(bool, String)>;
+
 /// The text or reasoning of a turn, as streamed and as stated whole, by item.
-fn texts(events: &[RuntimeEvent]) -> (Vec<(bool, String)>, Vec<(bool, String)>) {
-    let (mut streamed, mut whole): (Vec<(bool, String)>, Vec<(bool, String)>) = Default::default();
+fn texts(events: &[RuntimeEvent]) -> (Texts, Texts) {
+    let (mut streamed, mut whole) = (Texts::new(), Texts::new());
     for event in events {
         let (kind, delta) = match event {
             RuntimeEvent::Text { delta, .. } => (false, delta),
@@ -207,11 +210,11 @@ async fn a_sub_agent_asks_here_and_its_words_and_figures_are_no_part_of_the_repl
     assert_eq!(figures, [2020, 2020]);
     assert_eq!(texts(events).1, [(false, "all done".to_owned())]);
     assert!(commands(events).is_empty(), "{events:#?}");
-    let tasks = events.iter().filter_map(|event| match event {
+    let mut tasks = events.iter().filter_map(|event| match event {
         RuntimeEvent::Tool { name, status, output, .. } if name == "task" => Some((*status, output.clone())),
         _ => None,
     });
-    let (status, output) = tasks.last().expect("a task");
+    let (status, output) = tasks.next_back().expect("a task");
     assert!(status == WorkStatus::Completed && output.is_some_and(|text| text.contains("inner words")));
     assert!(bench.api.turns().iter().any(|request| request.session.as_deref() != Some(id.as_str())));
     open.close().await;

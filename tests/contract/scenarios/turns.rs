@@ -211,7 +211,7 @@ pub async fn second_prompt_while_busy(stand: &Stand) -> Cell {
     talk.send(&stand.held("busy")).await;
     talk.until("words", |e| matches!(e, E::Text { .. })).await;
     let prompt = Prompt { id: PromptId(Uuid::new_v4()), text: "too early".into() };
-    let refused = talk.session.send(prompt).await.err().expect("refused");
+    let refused = talk.session.send(prompt).await.expect_err("refused");
     assert_eq!(refused.kind, FailureKind::Protocol, "{refused:?}");
     if stand.has_model() {
         stand.api.open_gate("busy");

@@ -643,7 +643,7 @@ impl Step<'_> {
     /// Work that goes on after its turn (S2). The runtime knows it by its own name, which in a later attempt is not the part's.
     pub(super) fn keep_late(&mut self, provider: &ProviderId, message: MessageId) {
         let Some(turn) = self.state.turn.as_ref() else { return };
-        let prefix = turn.continued.then(|| format!("{}:", turn.record.attempt)).unwrap_or_default();
+        let prefix = if turn.continued { format!("{}:", turn.record.attempt) } else { String::new() };
         for (key, live) in turn.parts.iter().filter(|(_, live)| live.is_running()) {
             let command = match &live.kind {
                 LiveKind::Command { command, .. } => command.clone(),

@@ -43,7 +43,8 @@ impl ProjectCommand {
                 What::Remove { folder } => {
                     // It may be gone: then its path is compared as it was given.
                     let path = std::fs::canonicalize(&folder).or_else(|_| std::path::absolute(&folder))?;
-                    let Some(project) = list.projects.iter().find(|project| path == PathBuf::from(&project.path))
+                    let Some(project) =
+                        list.projects.iter().find(|project| path.as_path() == std::path::Path::new(&project.path))
                     else {
                         anyhow::bail!("{} is no project; `changeover project list` shows them", path.display());
                     };

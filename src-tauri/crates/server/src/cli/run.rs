@@ -93,7 +93,7 @@ impl Run {
             _ = signals.next() => anyhow::bail!("stopped before the message was sent"),
         };
         let mut sent = Sent::new(&self, text);
-        let done = sent.to_its_end(&mut session, &mut signals).await;
+        let done = sent.see_out(&mut session, &mut signals).await;
         let code = match done {
             Ok(outcome) => self.tell(&sent, &outcome)?,
             Err(error) => output::failed(&error),
@@ -184,7 +184,7 @@ impl<'a> Sent<'a> {
     }
 
     /// Sends the message and follows its turn; through the next engine, where one ends on the way (U9).
-    async fn to_its_end(&mut self, session: &mut Session, signals: &mut Signals) -> anyhow::Result<Outcome> {
+    async fn see_out(&mut self, session: &mut Session, signals: &mut Signals) -> anyhow::Result<Outcome> {
         let mut engines = 1;
         loop {
             match self.through(session, signals).await {
