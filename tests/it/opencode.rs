@@ -125,6 +125,7 @@ async fn ea5_kill_9_of_the_app_while_opencode_runs_a_command_leaves_nothing_afte
 
     // In good order too, and the session is there again afterwards.
     let app = App::start(&home).await;
+    app.watch(&[thread]).await;
     app.turn(thread, &opencode(), "and on [[say:back]]").await;
     assert_eq!(app.last_reply(thread).await.text(), "back", "{}", app.log());
     let before = marked::all_of(app.pid(), &data);
