@@ -285,7 +285,7 @@ async fn a_profile_that_becomes_another_shell_for_good_is_asked_all_the_same() {
     fs::create_dir_all(home.path().join(".config/fish")).unwrap();
     fs::write(home.path().join(".config/fish/config.fish"), format!("set -gx PATH '{}' $PATH\n", home.wanted()))
         .unwrap();
-    let repaired = environment::repaired(home.bare(Path::new("/bin/bash"))).await;
+    let repaired = environment::repaired_within(home.bare(Path::new("/bin/bash")), Duration::from_secs(60)).await;
     assert_eq!(repaired.problem, None);
     assert_eq!(folders(&repaired.env)[0], home.wanted());
     assert_eq!(repaired.env["FROM"], "bash");
