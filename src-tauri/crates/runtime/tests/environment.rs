@@ -116,7 +116,7 @@ async fn a_hanging_profile_costs_its_limit_and_leaves_nothing_behind() {
     .unwrap();
     let begun = Instant::now();
     let repaired = environment::repaired_within(home.bare(Path::new("/bin/bash")), Duration::from_secs(2)).await;
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert!(repaired.problem.unwrap().contains("took too long"));
     assert!(folders(&repaired.env).contains(&"/usr/bin".to_owned()));
     let pid = fs::read_to_string(home.path().join("pid")).unwrap();
@@ -285,7 +285,7 @@ async fn a_profile_that_becomes_another_shell_for_good_is_asked_all_the_same() {
     fs::create_dir_all(home.path().join(".config/fish")).unwrap();
     fs::write(home.path().join(".config/fish/config.fish"), format!("set -gx PATH '{}' $PATH\n", home.wanted()))
         .unwrap();
-    let repaired = environment::repaired(home.bare(Path::new("/bin/bash"))).await;
+    let repaired = environment::repaired_within(home.bare(Path::new("/bin/bash")), Duration::from_secs(60)).await;
     assert_eq!(repaired.problem, None);
     assert_eq!(folders(&repaired.env)[0], home.wanted());
     assert_eq!(repaired.env["FROM"], "bash");

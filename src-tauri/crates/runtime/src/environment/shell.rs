@@ -16,6 +16,9 @@ use crate::{process::Launch, session::Environment};
 /// Output that a profile may print before our answer, in bytes.
 const BOUND: usize = 4 * 1024 * 1024;
 
+/// How long the end of a shell that gave no answer is waited for.
+const KILLING: Duration = Duration::from_millis(250);
+
 /// Set for the shell, so that a profile can tell that nobody sits in front of it.
 pub const ASKING: &str = "CHANGEOVER_READS_ENVIRONMENT";
 
@@ -124,13 +127,13 @@ async fn ask_once(shell: &Path, way: Way, base: &Environment, limit: Duration) -
             child.process.leave_running();
             Ok(text)
         }
-        // It carries no mark of ours, so nobody else would end it (R5).
+        // It carries no mark of ours, so nobody else would end it (R5). On a busy machine that goes on beside us.
         Ok(None) => {
-            child.process.kill().await;
+            let _ = timeout(KILLING, child.process.kill()).await;
             Err(no_answer())
         }
         Err(_) => {
-            child.process.kill().await;
+            let _ = timeout(KILLING, child.process.kill()).await;
             Err(format!("{} took too long", shell.display()))
         }
     }
