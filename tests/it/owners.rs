@@ -151,7 +151,7 @@ fn says(line: &Value, words: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u9_an_engine_stays_until_the_turns_of_others_have_ended() {
     let bench = Bench::new().await;
-    let (first, second) = (Gate::new(bench.home.root(), "first"), Gate::new(bench.home.root(), "second"));
+    let (first, second) = (Gate::new(&bench.home.root(), "first"), Gate::new(&bench.home.root(), "second"));
     let mut owner = bench.waiting(&first).await;
     let mut other = bench.waiting(&second).await;
     first.open("of the owner").await;
@@ -174,7 +174,7 @@ async fn u9_an_engine_stays_until_the_turns_of_others_have_ended() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u9_an_owner_that_is_told_to_end_stops_the_others_turns_in_good_order() {
     let bench = Bench::new().await;
-    let (first, second) = (Gate::new(bench.home.root(), "first"), Gate::new(bench.home.root(), "second"));
+    let (first, second) = (Gate::new(&bench.home.root(), "first"), Gate::new(&bench.home.root(), "second"));
     let mut owner = bench.waiting(&first).await;
     let mut other = bench.waiting(&second).await;
     owner.signal("TERM");
@@ -205,7 +205,7 @@ async fn u9_of_many_commands_at_once_none_loses_its_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn u9_a_command_whose_engine_is_killed_says_what_became_of_its_turn() {
     let bench = Bench::new().await;
-    let (first, second) = (Gate::new(bench.home.root(), "first"), Gate::new(bench.home.root(), "second"));
+    let (first, second) = (Gate::new(&bench.home.root(), "first"), Gate::new(&bench.home.root(), "second"));
     let mut owner = bench.waiting(&first).await;
     let mut other = bench.waiting(&second).await;
     owner.child.kill().await.expect("it is killed");
