@@ -1,13 +1,13 @@
 //! S4: what stops a running thread asks first; and a thread that is gone or put away stays as it was left.
 
 use changeover_core::{
-    part::{PartBody, WorkStatus},
-    provider::ProviderId,
+    part::{Part, PartBody, WorkStatus},
+    provider::{ApprovalMode, ProviderId, Target},
     turn::record::ApprovalState,
 };
 use changeover_engine::api::{
     error::ErrorCode,
-    types::{EventBody, Nothing, ThreadListParams, ThreadListResponse, ThreadResponse},
+    types::{EventBody, Nothing, PartReadResponse, ThreadListParams, ThreadListResponse, ThreadResponse},
 };
 use changeover_tests::{
     agents::AgentHome,
@@ -45,7 +45,8 @@ async fn s4_archiving_a_thread_that_waits_for_leave_asks_and_withdraws_the_quest
     let app = App::start(&home).await;
     let thread = app.new_thread(&home.work()).await;
     let mark = app.mark();
-    app.send(thread, target(&ProviderId::practice()), "run: echo hello").await;
+    let asks = Target { mode: ApprovalMode::Ask, ..target(&ProviderId::practice()) };
+    app.send(thread, asks, "run: echo hello").await;
     app.event_from(
         mark,
         |e| matches!(&e.body, EventBody::Approval { approval } if approval.state == ApprovalState::Open),
@@ -90,17 +91,19 @@ async fn a_commands_long_output_comes_through_and_what_it_left_running_is_not_wa
         ("(sleep 888 &) ; echo started", "started\n", "started\n"),
     ] {
         let mark = app.mark();
-        let all = changeover_core::provider::Target {
-            mode: changeover_core::provider::ApprovalMode::All,
-            ..target(&ProviderId::practice())
-        };
-        app.send(thread, all, &format!("run: {line}")).await;
+        app.send(thread, target(&ProviderId::practice()), &format!("run: {line}")).await;
         app.turn_ended(mark, thread).await;
-        let reply = app.last_reply(thread).await;
-        let command = reply.parts.iter().find_map(|part| match &part.body {
-            PartBody::Command { output, status, exit_code, .. } => Some((output.clone(), *status, *exit_code)),
+        let page = app.page(thread).await;
+        let reply = page.messages.last().expect("a reply");
+        let is_command = |part: &&Part| matches!(part.body, PartBody::Command { .. });
+        let key = reply.parts.iter().find(is_command).map(|part| part.key.clone());
+        // A page gives a long part in short; this is the whole.
+        let whole: PartReadResponse =
+            app.get("part/read", &json!({"threadId": thread, "messageId": reply.id, "key": key})).await;
+        let command = match whole.part.body {
+            PartBody::Command { output, status, exit_code, .. } => Some((output, status, exit_code)),
             _ => None,
-        });
+        };
         let (output, status, exit) = command.expect("a command");
         assert_eq!((status, exit), (WorkStatus::Completed, Some(0)), "{line}");
         assert!(output.starts_with(begins), "{line}: {}", &output[..output.len().min(200)]);
