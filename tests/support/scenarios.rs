@@ -116,7 +116,7 @@ pub fn table(shown: &[Shown]) -> String {
         let _ = writeln!(out, "| {words} | {} |", cells.join(" | "));
     }
     for (index, note) in notes.iter().enumerate() {
-        let _ = write!(out, "{}{}. “{note}”\n", if index == 0 { "\nThe app says:\n\n" } else { "" }, index + 1);
+        let _ = writeln!(out, "{}{}. “{note}”", if index == 0 { "\nThe app says:\n\n" } else { "" }, index + 1);
     }
     out
 }
