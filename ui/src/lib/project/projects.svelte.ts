@@ -25,8 +25,7 @@ export function hearProjects(batch: readonly Event[]): void {
   for (const { threadId, body } of batch) {
     if (body.type === 'thread') threadMap = new Map(threadMap).set(body.thread.id, body.thread);
     else if (body.type === 'threadDeleted' && threadId) drop(threadId);
-    else if (body.type === 'projectRemoved')
-      projectList = projectList.filter((one) => one.id !== body.projectId);
+    else if (body.type === 'projectRemoved') projectList = projectList.filter((one) => one.id !== body.projectId);
     else if (body.type === 'project')
       projectList = [body.project, ...projectList.filter((one) => one.id !== body.project.id)];
     else if (body.type === 'storage') problem = body.problem;
