@@ -301,6 +301,7 @@ function apply(state: ThreadState, { body }: Event): ThreadState {
     case 'threadDeleted':
       return { ...state, deleted: true };
     case 'project':
+    case 'projectRemoved':
     case 'providers':
     case 'storage':
       return state;
