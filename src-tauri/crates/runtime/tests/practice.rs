@@ -155,7 +155,7 @@ async fn an_interrupt_ends_a_stream_a_question_and_a_commands_whole_tree() {
     ));
     talk.answer(&request.key, Answer::Allow).await;
 
-    talk.send("run: setsid bash -c 'trap \"\" TERM; sleep 1000 & echo up; wait'").await;
+    talk.send("run: setsid --wait bash -c 'trap \"\" TERM; sleep 1000 & echo up; wait'").await;
     let before = talk.until(|event| matches!(event, Event::ApprovalWanted(_))).await;
     let Some(Event::ApprovalWanted(request)) = before.last() else { panic!("not asked") };
     talk.answer(&request.key, Answer::Allow).await;
@@ -289,7 +289,7 @@ async fn a_crash_is_the_last_event_and_a_hang_can_be_killed() {
 async fn the_commands_of_an_agent_that_was_killed_from_outside_go_with_it() {
     let scene = Scene::new();
     let mut talk = scene.open(|_| {}).await;
-    talk.send("run: setsid bash -c 'trap \"\" TERM; (sleep 1000 &); echo up; exec sleep 1001'").await;
+    talk.send("run: setsid --wait bash -c 'trap \"\" TERM; (sleep 1000 &); echo up; exec sleep 1001'").await;
     let before = talk.until(|event| matches!(event, Event::ApprovalWanted(_))).await;
     let Some(Event::ApprovalWanted(request)) = before.last() else { panic!("not asked") };
     talk.answer(&request.key, Answer::Allow).await;
