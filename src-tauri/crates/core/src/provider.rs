@@ -102,7 +102,7 @@ impl From<ProviderId> for String {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ts_rs::TS)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalMode {
-    /// Ask for every command and edit (default).
+    /// Ask before every edit and command (default); what a CLI itself takes for a harmless read goes through (R4: Claude `manual`).
     #[default]
     Ask,
     /// Edits in the workspace go through, commands ask.

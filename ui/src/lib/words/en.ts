@@ -387,7 +387,11 @@ export const words = {
   },
 
   modes: {
-    ask: { name: 'Ask', long: 'Ask before every change', note: 'Each command and each change waits for you.' },
+    ask: {
+      name: 'Ask',
+      long: 'Ask before every change',
+      note: 'Each change and each command that could make one waits for you. Claude Code lets commands that only read go, as in its own terminal.',
+    },
     edits: {
       name: 'Edits',
       long: 'Edit files without asking',

@@ -63,7 +63,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Approve {
-    /// Ask for every command and edit.
+    /// Ask before every edit and every command that could change something (Claude Code runs what only reads).
     Ask,
     /// Edits go through, commands ask.
     Edits,
