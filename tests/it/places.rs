@@ -99,13 +99,16 @@ async fn r036_an_agent_and_its_node_in_a_usual_folder_run_under_a_bare_path() {
     let home = Home::new();
     let node = home.at("home/.volta/bin/node");
     let agent = home.agent("home/.volta/bin/claude");
-    // Started as npm's launchers are: by `env node`, which is nowhere else.
-    fs::write(&agent, "#!/usr/bin/env node\nsay\n").expect("a launcher");
-    fs::write(&node, "#!/bin/sh\necho \"9.8.7 by $0\"\n").expect("a node");
-    fs::set_permissions(&node, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    // Started as npm's launchers are, by `env`. Beside the Node, by a name that no system folder has: a Node may be there too.
+    let beside = home.at("home/.volta/bin/node-of-volta");
+    fs::write(&agent, "#!/usr/bin/env node-of-volta\nsay\n").expect("a launcher");
+    for file in [&node, &beside] {
+        fs::write(file, "#!/bin/sh\necho \"9.8.7 by $0\"\n").expect("a node");
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    }
     let (claude, _) = home.claude().await;
     assert_eq!((claude.path.as_deref(), claude.found.as_deref()), (agent.to_str(), Some("usual folder")));
-    assert_eq!(claude.version, Some(format!("9.8.7 by {}", node.display())));
+    assert_eq!(claude.version, Some(format!("9.8.7 by {}", beside.display())));
 }
 
 /// R038, EA3: nothing anywhere, and a profile that hangs for good: said within 10 s, with a way on, by the JSON and in words.

@@ -129,6 +129,7 @@ async fn r167_two_threads_in_turn_are_both_answered_each_time() {
         let home = AgentHome::new(&api);
         let app = App::start(&home).await;
         let threads = [app.new_thread(&home.work()).await, app.new_thread(&home.work()).await];
+        app.watch(&threads).await;
         for round in 0..2 {
             for (at, thread) in threads.into_iter().enumerate() {
                 let (mine, other) = (format!("word-{at}-"), format!("word-{}-", 1 - at));

@@ -7,7 +7,7 @@ test('first start: who is there, a folder, the first message', async ({ page }) 
   await expect(page.getByTestId('starter-claude')).toHaveAttribute('aria-checked', 'true');
   await page.getByTestId('starter-practice').click();
   await page.getByRole('button', { name: 'How to log in' }).click();
-  await expect(page.getByText('Run this in a terminal')).toBeVisible();
+  await expect(page.getByText('once in a terminal')).toBeVisible();
 
   await page.getByTestId('open-folder').click();
   await page.getByTestId('folder-path').fill('/home/ana/missing');
