@@ -159,7 +159,7 @@ async fn an_interrupt_ends_a_stream_a_question_and_a_commands_whole_tree() {
     let before = talk.until(|event| matches!(event, Event::ApprovalWanted(_))).await;
     let Some(Event::ApprovalWanted(request)) = before.last() else { panic!("not asked") };
     talk.answer(&request.key, Answer::Allow).await;
-    talk.until(|event| matches!(event, Event::Command { output: Some(output), .. } if output == "up\n")).await;
+    talk.until(|event| matches!(event, Event::CommandOutput { delta, .. } if delta == "up\n")).await;
     assert!(carrying(&scene.mark).len() >= 3);
     let begun = Instant::now();
     talk.interrupt().await;
@@ -293,7 +293,7 @@ async fn the_commands_of_an_agent_that_was_killed_from_outside_go_with_it() {
     let before = talk.until(|event| matches!(event, Event::ApprovalWanted(_))).await;
     let Some(Event::ApprovalWanted(request)) = before.last() else { panic!("not asked") };
     talk.answer(&request.key, Answer::Allow).await;
-    talk.until(|event| matches!(event, Event::Command { output: Some(output), .. } if output == "up\n")).await;
+    talk.until(|event| matches!(event, Event::CommandOutput { delta, .. } if delta == "up\n")).await;
     let is_agent = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap().contains("practice-agent");
     let agent = carrying(&scene.mark).into_iter().find(is_agent).unwrap();
     let agent = rustix::process::Pid::from_raw(i32::try_from(agent).unwrap()).unwrap();

@@ -203,12 +203,17 @@ impl AcpSession {
             state.cancelling = true;
             state.withdraw()
         };
+        // Said before it is asked to stop: its end may come at once, and is the last word.
+        let mut questions = Vec::with_capacity(open.len());
+        for (question, event) in open {
+            let _ = self.shared.notes.send(event);
+            questions.push(question);
+        }
         let params = json!({"sessionId": self.session_id});
         let mut written = self.shared.peer.tell("session/cancel", &params).await;
-        for (question, event) in open {
+        for question in questions {
             // Gemini does not cancel while a question of its waits.
             written = written.and(self.shared.peer.answer(&question.id, Ok(cancelled())).await);
-            let _ = self.shared.notes.send(event);
         }
         match written {
             Ok(()) => Ok(()),
