@@ -463,7 +463,7 @@ impl<'a> Sent<'a> {
         {
             // What came before this process listened, or was never streamed.
             for part in &reply.parts {
-                if !part.superseded && matches!(part.body, PartBody::Text { .. }) {
+                if !part.superseded && matches!(part.body, PartBody::Text { .. } | PartBody::Command { .. }) {
                     self.part(&part.key, &part.body);
                 }
             }
