@@ -177,7 +177,7 @@ impl AcpRuntime {
         tokio::spawn(reader.run(spawned.stdout));
         let link = Link { shared: link, events: inbox, over: over.drop_guard() };
         let greeted = Greeted::new(peer, spawned.process, self.known.map(|known| known.login)).await?;
-        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = lacks::told(&greeted.hello.agent_capabilities);
+        *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = lacks::told(&greeted.hello);
         link.shared.state().login = greeted.login_hint();
         Ok((greeted, link))
     }
@@ -279,7 +279,7 @@ impl AcpRuntime {
             modes: offers.mode_names(),
             models: offers.models,
             resumes: can.load_session || can.session_capabilities.resume.is_some(),
-            mcp: can.mcp_capabilities.http,
+            mcp: lacks::takes_our_server(&greeted.hello),
         })
     }
 }
@@ -304,9 +304,11 @@ impl AgentRuntime for AcpRuntime {
         self.agent.id.clone()
     }
 
-    /// What ACP has; an agent that lacks some of it answers `open` with `SessionGone` (resume) or warns (MCP).
+    /// What ACP has; an agent that lacks some of it answers `open` with `SessionGone` (resume) or warns (MCP). Our MCP server is
+    /// offered unless its last greeting said that it cannot be.
     fn capabilities(&self) -> Capabilities {
-        Capabilities { resume: true, fork: false, usage: true, mcp: true, keeps: self.agent.keeps }
+        let mcp = !self.lacks.lock().unwrap_or_else(PoisonError::into_inner).contains(&Power::Mcp);
+        Capabilities { resume: true, fork: false, usage: true, mcp, keeps: self.agent.keeps }
     }
 
     fn cannot(&self) -> Vec<Cannot> {

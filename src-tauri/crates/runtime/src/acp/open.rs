@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{
-    failure,
+    failure, lacks,
     wire::{CallError, Peer},
 };
 use crate::{
@@ -155,8 +155,8 @@ impl Greeted {
 
     fn servers(&self, mcp: Option<&McpAccess>, warnings: &mut Vec<String>) -> Vec<McpServer> {
         let Some(mcp) = mcp else { return Vec::new() };
-        if !self.hello.agent_capabilities.mcp_capabilities.http {
-            warnings.push("This agent takes no MCP servers over HTTP: it cannot look into the conversation.".into());
+        if !lacks::takes_our_server(&self.hello) {
+            warnings.push("This agent gets no tools of ours: it cannot look into the conversation.".into());
             return Vec::new();
         }
         let header = HttpHeader::new("Authorization", format!("Bearer {}", mcp.token));
